@@ -11,8 +11,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# The module of each public name. A module is imported when one of its names is first used, so that
-# small commands start without the whole library. Type checkers read `__init__.pyi` instead.
+# The module of each public name. A module is imported when one of its
+# names is first used, so that small commands start without the whole
+# library. Type checkers read `__init__.pyi` instead.
 _MODULES = {
     "BoundsSettings": "gough.bounding.bounds",
     "Check": "gough.engine",

@@ -57,11 +57,12 @@ def identify(
 
     Args:
         model: The robot, also by name or path.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the
-            payload it names); one or several, read or as paths or DataFrames.
+        recordings: Logs without payload (or, without `loaded`, all
+            logs, each with the payload it names); one or several, read
+            or as paths or DataFrames.
         settings: How; single options may be given by name instead.
-        loaded: Logs with a known payload; if they hold currents, drive gains can be
-            identified.
+        loaded: Logs with a known payload; if they hold currents, drive
+            gains can be identified.
         held_out: Logs to validate on.
         whole: Sufficient statistics of all logs where `recordings` are only a sample of
             them: the estimate is that of all, verdict and figures are of the sample. See
@@ -123,14 +124,16 @@ def identify_logs(
 ) -> Identification:
     """Identify a robot from any number of log files, on several processes or a cluster.
 
-    The processing is chosen on a sample of the logs and then frozen. Every log is reduced to
-    sufficient statistics, which are merged in the order of the logs' paths: the result is the
-    same to the last bit whatever the number of workers. Duplicates count once.
+    The processing is chosen on a sample of the logs and then frozen.
+    Every log is reduced to sufficient statistics, which are merged in
+    the order of the logs' paths: the result is the same to the last bit
+    whatever the number of workers. Duplicates count once.
 
     Args:
         robot: Name or path of the robot file.
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        settings: How to identify; single options may be given by name instead.
+        settings: How to identify; single options may be given by name
+            instead.
         work: Where, and what to do about logs that cannot be used.
         progress: Called with the fraction done, over all workers.
     """

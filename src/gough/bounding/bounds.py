@@ -50,11 +50,13 @@ from gough.processing import (
 )
 
 MAX_EQUATIONS = 20000  # equations used: every k-th sample beyond that
-# The same with an uncertain regressor: enclosing that of a hexapod takes 10 ms an equation.
+# The same with an uncertain regressor: enclosing that of a hexapod
+# takes 10 ms an equation.
 MAX_UNCERTAIN_EQUATIONS = 1500
 # Half width of a jump after the low-pass, times its cut-off.
 JUMP_HALF_WIDTH = 0.3
-# Default speed below which friction may have any sign, over the top speed of the joint.
+# Default speed below which friction may have any sign, over the top
+# speed of the joint.
 SLOW_SPEED_FRACTION = 0.01
 
 
@@ -118,10 +120,10 @@ def bounds(
     Args:
         model: The robot, also by name or path.
         recordings: One or several logs.
-        settings: What is known, and how to solve; single options may be given by name
-            instead.
-        result: An identification whose processing and drive gains are used where others
-            are not given.
+        settings: What is known, and how to solve; single options may be
+            given by name instead.
+        result: An identification whose processing and drive gains are
+            used where others are not given.
         gains: Drive gains for logs with currents.
     """
     chosen = merge_settings(BoundsSettings, settings, options)
@@ -183,12 +185,13 @@ def bounded_problem(
 ) -> BoundedProblem:
     """State the bounded-error problem of some logs.
 
-    Efforts of a periodic log are averaged over its periods, as the motion is: errors
-    within the bound stay within it. Those of other logs are used sample by sample.
-    Neither are filtered or decimated, which could spread the error of one sample to
-    others. With a `position_error` the regressor is an interval: `enclose_regressor`.
-    Where more motors than degrees of freedom share a row, row m can be off by
-    error_bound sum_a |E_am|, E the closure map of the motors.
+    Efforts of a periodic log are averaged over its periods, as the
+    motion is: errors within the bound stay within it. Those of other
+    logs are used sample by sample. Neither are filtered or decimated,
+    which could spread the error of one sample to others. With a
+    `position_error` the regressor is an interval: `enclose_regressor`.
+    Where more motors than degrees of freedom share a row, row m can be
+    off by error_bound sum_a |E_am|, E the closure map of the motors.
     """
     chosen = merge_settings(BoundsSettings, settings, options)
     matched = [match_robot(model, log, chosen.processing.repeats) for log in recordings]
@@ -291,8 +294,8 @@ def complete_processing(
 ) -> Processing:
     """Choose the processing options that are not given.
 
-    The exclusion window around velocity reversals covers jumps that the low-pass
-    smears.
+    The exclusion window around velocity reversals covers jumps that the
+    low-pass smears.
     """
     without_window = replace(given, window=given.window or 0.0)
     choice = choose_processing(model, recordings, base, without_window, gains=gains)

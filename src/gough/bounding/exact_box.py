@@ -1,12 +1,13 @@
 """The smallest box around the feasible set, by linear programmes with rigorous bounds.
 
-With q outliers the set is larger: every parameter vector that violates at most q of the
-equations. Each bound then rests on q + 1 proofs that share no equation. Whichever q
-equations are wrong, one proof is free of them, so the weakest of the q + 1 bounds
-holds. They come from peeling: solve, keep the multipliers' equations as one proof,
-disable these, solve again. A set of equations that contradict each other inside the box
-proves anything, so it is a proof of every bound; a gross outlier is soon one alone.
-Proofs may use the box found so far, hence rounds.
+With q outliers the set is larger: every parameter vector that violates
+at most q of the equations. Each bound then rests on q + 1 proofs that
+share no equation. Whichever q equations are wrong, one proof is free of
+them, so the weakest of the q + 1 bounds holds. They come from peeling:
+solve, keep the multipliers' equations as one proof, disable these,
+solve again. A set of equations that contradict each other inside the
+box proves anything, so it is a proof of every bound; a gross outlier is
+soon one alone. Proofs may use the box found so far, hence rounds.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ from gough.core.notices import Notice
 from gough.core.progress import portion, tracked
 from gough.fitting.estimate import Enclosure
 
-_NOTABLE_GAP = 1e-3  # relative gap between proven and attained bounds that is reported
+# relative gap between proven and attained bounds that is reported
+_NOTABLE_GAP = 1e-3
 _CLOSED_GAP = 1e-9  # relative gap that another round need not close
-# another round if the last reduced the widths below this fraction (geometric mean)
+# another round if the last reduced the widths below this fraction
+# (geometric mean)
 _MIN_ROUND_GAIN = 0.9
 _MAX_ROUNDS = 10
-# distances, in samples, of equations of a joint that are tested in pairs for a contradiction
+# distances, in samples, of equations of a joint that are tested in
+# pairs for a contradiction
 _PAIR_LAGS = (1, 2, 3)
 
 
@@ -50,9 +54,10 @@ class ExactBox:
     """The box around the feasible set (25) of P03: the smallest if there are no outliers.
 
     Args:
-        outliers: How many equations may violate their bound, whichever they are. The
-            box contains every parameter vector that violates no more; it is certified,
-            and wider than the smallest box around that set.
+        outliers: How many equations may violate their bound, whichever
+            they are. The box contains every parameter vector that
+            violates no more; it is certified, and wider than the
+            smallest box around that set.
     """
 
     outliers: int = 0
@@ -130,7 +135,8 @@ def _narrow(equations: Equations, signs: Mapping[int, int], box: Interval, outli
     rounds: list[Round] = []
     while len(rounds) < _MAX_ROUNDS:
         width_before = box.upper - box.lower
-        # how many rounds there will be is not known; most boxes need one or two
+        # how many rounds there will be is not known; most boxes need
+        # one or two
         with portion(1 - 0.5 ** len(rounds), 1 - 0.5 ** (len(rounds) + 1)):
             done = _prove_round(equations, box, outliers)
         rounds.append(done)
@@ -153,8 +159,8 @@ def _narrow(equations: Equations, signs: Mapping[int, int], box: Interval, outli
 def _prove_round(equations: Equations, box: Interval, outliers: int) -> Round:
     """Bound every parameter from both sides inside a box.
 
-    Bounds are not needed if more sets of equations contradict the box than there are
-    outliers.
+    Bounds are not needed if more sets of equations contradict the box
+    than there are outliers.
     """
     polytope = linearise(equations, box)
     program = LinearProgram(polytope)
@@ -236,7 +242,8 @@ def prove_bound(
 def _gauss_seidel_proof(program: LinearProgram, parameter: int, sign: float) -> Proof:
     """Return the step of preconditioned Gauss-Seidel as a proof.
 
-    Its weights are a row of the pseudo-inverse of the enabled equations.
+    Its weights are a row of the pseudo-inverse of the enabled
+    equations.
     """
     polytope = program.polytope
     enabled = program.enabled
@@ -250,7 +257,8 @@ def _gauss_seidel_proof(program: LinearProgram, parameter: int, sign: float) -> 
 def _simple_contradictions(polytope: Polytope, equations: Equations, max_count: int) -> list[Proof]:
     """Find equations that nothing in the box satisfies, alone or with a neighbour in time.
 
-    Neighbours belong to the same joint. The worst contradictions are first.
+    Neighbours belong to the same joint. The worst contradictions are
+    first.
     """
     n = len(polytope)
     every = np.arange(n)
@@ -286,8 +294,10 @@ def _largest_margin(
 
     Args:
         polytope: The half-spaces and the box.
-        members: Equations to add up, one array for each summand, (m,) each.
-        sides: 1 for the lower, -1 for the upper half-space of each summand.
+        members: Equations to add up, one array for each summand, (m,)
+            each.
+        sides: 1 for the lower, -1 for the upper half-space of each
+            summand.
     """
     normals = []
     offsets = []

@@ -3,19 +3,20 @@
     [ W  -1  ] [ theta ]   [ [Y] ]
     [ 0  W^T ] [   z   ] = [  0  ]
 
-z is the misfit W theta - Y. Every member of the feasible set (25) has z = 0 for a Y of
-its own in [Y], so [0, 0] is the prior of z, and only the p parameters remain unknown:
-nothing of size N + p is ever formed.
+z is the misfit W theta - Y. Every member of the feasible set (25) has z
+= 0 for a Y of its own in [Y], so [0, 0] is the prior of z, and only the
+p parameters remain unknown: nothing of size N + p is ever formed.
 
-The first p rows of A_0^-1 are [X, (W^T W)^-1] with X = W^+, so with z = 0 the system
-becomes the p x p one (X W) theta = X Y. For an exact W, X W = 1 up to rounding, and a
-single step gives W^+ Y +- |W^+| e cut with the prior. It bounds the least squares
-solutions of all Y in [Y], a superset of (25). Departure: equations are divided by their
-bounds first (the standard form (21)), so X is W^+ only if all bounds are equal. X may
-be any real matrix; rounding in it costs width, never correctness.
+The first p rows of A_0^-1 are [X, (W^T W)^-1] with X = W^+, so with z =
+0 the system becomes the p x p one (X W) theta = X Y. For an exact W, X
+W = 1 up to rounding, and a single step gives W^+ Y +- |W^+| e cut with
+the prior. It bounds the least squares solutions of all Y in [Y], a
+superset of (25). Departure: equations are divided by their bounds first
+(the standard form (21)), so X is W^+ only if all bounds are equal. X
+may be any real matrix; rounding in it costs width, never correctness.
 
-C_GS without preconditioning and the steps that contract [A] and [b] are in
-examples/p03_contractors.py.
+C_GS without preconditioning and the steps that contract [A] and [b] are
+in examples/p03_contractors.py.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from gough.core.errors import NotIdentifiable
 from gough.core.intervals import Interval, down, product, up
 from gough.fitting.estimate import Enclosure
 
-_INFLATION_TOLERANCE = 1e-9  # of the linear programme that finds the smallest inflation
+# of the linear programme that finds the smallest inflation
+_INFLATION_TOLERANCE = 1e-9
 _MAX_SWEEPS = 50
-# a sweep that narrows no parameter by more than this fraction is the last
+# a sweep that narrows no parameter by more than this fraction is the
+# last
 _MIN_SWEEP_GAIN = 1e-3
 
 
@@ -141,8 +144,8 @@ def sweep(regressor: Interval, effort: Interval, bound: FloatArray, box: Interva
 def bound_magnitude(matrix: Interval, right: Interval) -> tuple[FloatArray, FloatArray]:
     """Bound |theta| for a nearly diagonal system C theta = d without any prior.
 
-    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d| and
-    b < 1, then |theta| <= v / (1 - b); infinite if b >= 1.
+    theta = D theta + d with D = 1 - C. If |D| v <= b v for a positive v >= |d|
+    and b < 1, then |theta| <= v / (1 - b); infinite if b >= 1.
 
     Args:
         matrix: [C], (p, p).

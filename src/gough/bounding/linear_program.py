@@ -1,8 +1,9 @@
 """Linear programmes over the polytope of a bounded-error problem, solved by HiGHS.
 
-Programmes over some ten thousand strips in a dozen dimensions are solved with a few
-hundred of them, adding those that the solution violates. The multipliers of the
-solution, accurate or not, give a proof: see `Polytope.minimum`.
+Programmes over some ten thousand strips in a dozen dimensions are
+solved with a few hundred of them, adding those that the solution
+violates. The multipliers of the solution, accurate or not, give a
+proof: see `Polytope.minimum`.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ class LinearProgram:
         """Solve with the half-spaces added so far; return columns and multipliers."""
         self._solver.run()
         status = self._solver.getModelStatus()
-        # "Unknown": the numbers are so large that the tolerance is below their rounding; the
-        # multipliers still prove a bound.
+        # "Unknown": the numbers are so large that the tolerance is
+        # below their rounding; the multipliers still prove a bound.
         if status.name not in ("kOptimal", "kUnknown"):
             raise NotConverged(
                 f"linear programme over {len(self._half_spaces)} half-spaces ended as "

@@ -12,8 +12,9 @@ from gough.bounding.problem import BoundedProblem
 from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.notices import Notice
 
-# Error bounds over the smallest that fit below which a box is doubtful. Tuned on a hexapod: at
-# 1.001 its boxes excluded 7 to 14 of 24 parameters.
+# Error bounds over the smallest that fit below which a box is doubtful.
+# Tuned on a hexapod: at 1.001 its boxes excluded 7 to 14 of 24
+# parameters.
 _AMPLE_BOUND_RATIO = 1.2
 
 
@@ -27,7 +28,8 @@ def warn_if_nearly_empty(ratio: float) -> list[Notice]:
     """Warn if error bounds only a little smaller would leave the feasible set empty.
 
     Args:
-        ratio: Smallest factor on the error bounds at which some parameters still fit.
+        ratio: Smallest factor on the error bounds at which some
+            parameters still fit.
     """
     if ratio * _AMPLE_BOUND_RATIO <= 1:
         return []
@@ -46,9 +48,10 @@ def warn_if_nearly_empty(ratio: float) -> list[Notice]:
 def explain_contradiction(problem: BoundedProblem) -> InconsistentData:
     """Return the error for a problem that is known to have no feasible parameter vector.
 
-    It carries `samples` (pairs of sample and row index), `factor` (no smaller one on
-    the error bounds fits; not one to use) and `certified` (whether interval arithmetic
-    proves the contradiction; it cannot if the prior is unbounded).
+    It carries `samples` (pairs of sample and row index), `factor` (no
+    smaller one on the error bounds fits; not one to use) and
+    `certified` (whether interval arithmetic proves the contradiction;
+    it cannot if the prior is unbounded).
     """
     equations = problem.equations
     summary = "no parameter vector in the prior fits all samples within the error bound"

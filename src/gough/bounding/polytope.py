@@ -1,9 +1,9 @@
 """The feasible set of a bounded-error problem as a polytope, and bounds that hold despite rounding.
 
-Each equation is a pair of half-spaces (the strip (24) of P03). Any non-negative weights
-of some half-spaces give a bound of a linear function by weak duality; evaluated in
-interval arithmetic over a box it is rigorous (Neumaier & Shcherbina 2004, Jansson
-2004).
+Each equation is a pair of half-spaces (the strip (24) of P03). Any
+non-negative weights of some half-spaces give a bound of a linear
+function by weak duality; evaluated in interval arithmetic over a box it
+is rigorous (Neumaier & Shcherbina 2004, Jansson 2004).
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import InvalidInput
 from gough.core.intervals import Interval, down, product
 
-_MAX_SIGNS_SPLIT = 6  # parameters of open sign that are split at zero: 2^6 polytopes
+# parameters of open sign that are split at zero: 2^6 polytopes
+_MAX_SIGNS_SPLIT = 6
 
 
 class Proof(NamedTuple):
     """A weighted sum of equations that proves a bound; checking it needs no solver."""
 
     equations: IntArray  # (k,)
-    # (k,), positive for W theta >= effort - bound, negative for W theta <= effort + bound
+    # (k,), positive for W theta >= effort - bound, negative for W theta
+    # <= effort + bound
     weights: FloatArray
 
 
@@ -35,12 +37,13 @@ class Proof(NamedTuple):
 class Polytope:
     """{theta in box : normal theta >= offset}, two half-spaces for each of n equations.
 
-    Half-space k < n is W theta >= effort - bound of equation k, half-space n + k is its
-    W theta <= effort + bound.
+    Half-space k < n is W theta >= effort - bound of equation k,
+    half-space n + k is its W theta <= effort + bound.
     """
 
     normal: FloatArray  # (2 n, p)
-    offset: FloatArray  # (2 n,), rounded so that the half-space is never too small
+    # (2 n,), rounded so that the half-space is never too small
+    offset: FloatArray
     bound: FloatArray  # (n,)
     box: Interval  # (p,)
 
@@ -87,7 +90,8 @@ class Polytope:
     def contradicted(self, proof: Proof) -> bool:
         """Check whether a proof shows that no point of the box satisfies its equations.
 
-        It does if it bounds 0 theta from below by a positive number (Farkas).
+        It does if it bounds 0 theta from below by a positive number
+        (Farkas).
         """
         return self.minimum(proof, np.zeros(self.normal.shape[1])) > 0
 
@@ -99,8 +103,9 @@ def linearise(equations: Equations, box: Interval) -> Polytope:
 
         sum_j max(L_j theta_j, U_j theta_j) >= g.
 
-    Where the box fixes the sign of theta_j that term is linear. Elsewhere it lies below
-    its chord over the box, slope theta_j + intercept.
+    Where the box fixes the sign of theta_j that term is linear.
+    Elsewhere it lies below its chord over the box, slope theta_j +
+    intercept.
     """
     lower = equations.regressor.lower
     upper = equations.regressor.upper
@@ -137,8 +142,9 @@ def equations_of(proofs: Iterable[Proof]) -> IntArray:
 def split_signs(equations: Equations, box: Interval) -> Iterator[tuple[dict[int, int], Interval]]:
     """Split a box at zero along the parameters with an uncertain column and an open sign.
 
-    Of more than six such parameters, those with the most uncertain columns are split.
-    Yields the sign of each parameter that was split, and that piece of the box.
+    Of more than six such parameters, those with the most uncertain
+    columns are split. Yields the sign of each parameter that was split,
+    and that piece of the box.
     """
     uncertainty = {}
     for j in equations.open_signs(box):

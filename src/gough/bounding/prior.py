@@ -10,16 +10,18 @@ from gough.core.errors import InvalidInput, nearest
 from gough.core.parameters import BaseParameters
 from gough.engine import Model
 
-# The default prior is this many times the largest parameter of a kind in the robot file.
+# The default prior is this many times the largest parameter of a kind
+# in the robot file.
 PRIOR_FACTOR = 10.0
 
 
 def default_prior(model: Model, base: BaseParameters) -> dict[str, tuple[float, float]]:
     """Return generous bounds: ten times the robot file's values of a kind; masses, friction >= 0.
 
-    A regrouped parameter may be negative, so it is bounded on both sides. Its scale is
-    the sum of the magnitudes of its terms, which may cancel: the difference of two
-    rotor inertias is not known to be zero because a file gives them the same value.
+    A regrouped parameter may be negative, so it is bounded on both
+    sides. Its scale is the sum of the magnitudes of its terms, which
+    may cancel: the difference of two rotor inertias is not known to be
+    zero because a file gives them the same value.
     """
     magnitudes = np.abs(base.matrix) @ np.abs(model.values(base.standard))
     largest: dict[str, float] = {}

@@ -1,7 +1,8 @@
 """The bounded-error problem: effort = regressor @ parameters + error with |error| <= bound.
 
-Nothing else is assumed about the errors: P03 (20)-(25). The regressor may be uncertain
-too: each of its entries then lies in an interval of its own.
+Nothing else is assumed about the errors: P03 (20)-(25). The regressor
+may be uncertain too: each of its entries then lies in an interval of
+its own.
 """
 
 from __future__ import annotations
@@ -67,14 +68,16 @@ class BoundedProblem(Record):
              |effort - W theta| <= error_bound}
 
     Args:
-        regressor_lower, regressor_upper: (t, r, p), equal where the regressor is exact.
+        regressor_lower, regressor_upper: (t, r, p), equal where the
+            regressor is exact.
         effort: (t, r). [N or N m]
-        error_bound: Largest error, positive: one number, per row (r,), per sample (t,
-            1), or (t, r). [as effort]
+        error_bound: Largest error, positive: one number, per row (r,),
+            per sample (t, 1), or (t, r). [as effort]
         prior_lower, prior_upper: (p,), may be infinite.
         rows, row_units: Names and units of the joint equations, (r,).
         parameters, units: Names and units, (p,).
-        used: Mask of the samples and rows that are used, (t, r), or None for all.
+        used: Mask of the samples and rows that are used, (t, r), or
+            None for all.
     """
 
     regressor_lower: FloatArray

@@ -19,18 +19,24 @@ class Bound(NamedTuple):
     parameter: int
     upper: bool
     value: float  # no feasible parameter vector is beyond it
-    # by the last programme: without outliers, a feasible point up to the solver's tolerance
+    # by the last programme: without outliers, a feasible point up to
+    # the solver's tolerance
     attained: float
-    proofs: list[Proof]  # share no equation; empty if the box itself is the bound
+    # share no equation; empty if the box itself is the bound
+    proofs: list[Proof]
 
 
 class Round(NamedTuple):
     """What was proven inside one box."""
 
-    # sets of equations that nothing in the box satisfies; they share no equation
+    # sets of equations that nothing in the box satisfies; they share no
+    # equation
     contradictions: list[Proof]
-    bounds: list[Bound]  # lower and upper of each parameter; empty if the contradictions suffice
-    # a factor on the error bounds at which some parameters violate no more equations than allowed
+    # lower and upper of each parameter; empty if the contradictions
+    # suffice
+    bounds: list[Bound]
+    # a factor on the error bounds at which some parameters violate no
+    # more equations than allowed
     ratio: float
 
     @property
@@ -66,7 +72,8 @@ class BoxSearch(NamedTuple):
     """All that was proven about a problem, in the order in which it was."""
 
     outliers: int
-    start: list[dict[str, Any]]  # what proves the first box: see `finite_start`
+    # what proves the first box: see `finite_start`
+    start: list[dict[str, Any]]
     root: Case  # before signs are split
     cases: list[Case]  # one for each combination of signs
 

@@ -1,8 +1,8 @@
 """Derive the equations of a stored box again, from the robot and the logs that it names.
 
-`verify` proves a box from the equations in its file. This module says whether these
-are the equations of the robot and the logs, with the settings in the file. It uses the
-engine, which the proof does not.
+`verify` proves a box from the equations in its file. This module says
+whether these are the equations of the robot and the logs, with the
+settings in the file. It uses the engine, which the proof does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gough.core.options import merge_settings
 from gough.engine import Model, Robot, as_model
 from gough.logs.readers import Log, as_recordings
 
-# Largest difference of an equation between two computers, over its largest number.
+# Largest difference of an equation between two computers, over its
+# largest number.
 EQUATION_TOLERANCE = 1e-9
 
 
@@ -31,7 +32,8 @@ def rederive(content: Mapping[str, Any], robot: Robot, logs: Log | Sequence[Log]
     Args:
         content: The file of the box; `verify` has accepted it.
         robot: The robot, also by name or path.
-        logs: The logs, in the order in which the box was computed from them.
+        logs: The logs, in the order in which the box was computed from
+            them.
 
     Returns:
         What was derived again, in words.

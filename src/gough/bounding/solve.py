@@ -1,8 +1,9 @@
 """Bounded-error estimation (P03): boxes that contain every parameter vector the data allow.
 
-State the problem as `BoundedProblem` and enclose its feasible set with `ExactBox`
-(smallest box, certified, valid for a given number of outliers), `TrimmedBox` (outliers
-removed by a heuristic) or `GaussSeidel` (the paper).
+State the problem as `BoundedProblem` and enclose its feasible set with
+`ExactBox` (smallest box, certified, valid for a given number of
+outliers), `TrimmedBox` (outliers removed by a heuristic) or
+`GaussSeidel` (the paper).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def enclose(problem: BoundedProblem, solver: Solver = "exact", outliers: int = 0
     Args:
         problem: Equations, error bounds and prior.
         solver: One of `SOLVERS`.
-        outliers: How many equations may violate their bound; not for Gauss-Seidel.
+        outliers: How many equations may violate their bound; not for
+            Gauss-Seidel.
     """
     if solver not in SOLVERS:
         raise InvalidInput(f"no method '{solver}'{nearest(solver, SOLVERS)}", method=solver)

@@ -25,9 +25,11 @@ def source_of(
     """Return what a box is bound to, as plain numbers and texts.
 
     Args:
-        model: The robot with the constants of joint terms that were used.
+        model: The robot with the constants of joint terms that were
+            used.
         recordings: The logs.
-        gains: Drive gains that replace those of the robot file, by joint.
+        gains: Drive gains that replace those of the robot file, by
+            joint.
     """
     mechanism = model.mechanism
     used_gains: dict[str, float] = {}

@@ -13,17 +13,19 @@ from gough.core.arrays import BoolArray, FloatArray, IntArray
 from gough.core.errors import NotIdentifiable
 from gough.core.intervals import Interval, product
 
-# a parameter with a larger component in a direction without excitation is named as unbounded
+# a parameter with a larger component in a direction without excitation
+# is named as unbounded
 _UNEXCITED_COMPONENT = 1e-6
 
 
 def finite_start(problem: BoundedProblem, outliers: int) -> tuple[Interval, list[dict[str, Any]]]:
     """Return a finite box that holds every feasible parameter vector, and what proves it.
 
-    A parameter vector is feasible if it violates at most `outliers` equations. Take as
-    many `equations` as there are unbounded parameters u (k are the bounded ones), and a
-    `matrix` X that nearly inverts them. With X W_u theta_u = X (W theta - W_k theta_k)
-    and D = 1 - X W_u,
+    A parameter vector is feasible if it violates at most `outliers`
+    equations. Take as many `equations` as there are unbounded
+    parameters u (k are the bounded ones), and a `matrix` X that nearly
+    inverts them. With X W_u theta_u = X (W theta - W_k theta_k) and D =
+    1 - X W_u,
 
         |theta_u| <= |D| |theta_u| + |X| (|effort| + bound + |W_k| |theta_k|)
 
@@ -74,8 +76,8 @@ def _invert(
 ) -> tuple[FloatArray, Interval]:
     """Return a matrix that nearly inverts some equations, and an enclosure of their right sides.
 
-    The equations are those of the unbounded parameters: the terms of the others are on
-    the right.
+    The equations are those of the unbounded parameters: the terms of
+    the others are on the right.
     """
     regressor = equations.regressor[chosen]
     known_terms = regressor[:, bounded] * box[bounded]

@@ -15,8 +15,10 @@ from gough.core.errors import InconsistentData, InvalidInput, NotConverged
 from gough.core.notices import Notice
 from gough.fitting.estimate import Enclosure
 
-_MISFIT_TOLERANCE = 1e-9  # violation of an equation that is ignored, in error bounds
-# violations beyond this have little influence in the reweighted search, in error bounds
+# violation of an equation that is ignored, in error bounds
+_MISFIT_TOLERANCE = 1e-9
+# violations beyond this have little influence in the reweighted search,
+# in error bounds
 _REWEIGHTING_SOFTNESS = 0.1
 _REWEIGHTINGS = 2
 
@@ -25,8 +27,9 @@ _REWEIGHTINGS = 2
 class TrimmedBox:
     """The smallest box of the equations that remain when those that fit worst are removed.
 
-    A heuristic: with outliers little beyond the bound it can exclude the truth (13 of
-    40 boxes with 2 % of them). The box with a guarantee is `ExactBox(outliers=...)`.
+    A heuristic: with outliers little beyond the bound it can exclude
+    the truth (13 of 40 boxes with 2 % of them). The box with a
+    guarantee is `ExactBox(outliers=...)`.
     """
 
     outliers: int = 0  # most equations that may be removed
@@ -60,18 +63,19 @@ class TrimmedBox:
 def find_outliers(problem: BoundedProblem, max_outliers: int) -> IntArray:
     """Return equations without which the feasible set is not empty, at most `max_outliers`.
 
-    First those that the parameters of least absolute deviation violate: these are near
-    the truth whatever a minority of equations is, while a mild outlier can hide if as
-    few equations as possible are removed.
+    First those that the parameters of least absolute deviation violate:
+    these are near the truth whatever a minority of equations is, while
+    a mild outlier can hide if as few equations as possible are removed.
 
-    If these are too many: the sum of violations is minimised, then reweighted by
-    1 / (violation + small), which moves it towards their number (Candes, Wakin & Boyd
-    2008). The equations still violated are removed; those that the centre of the others
-    satisfies are restored. The fewest possible are not guaranteed: that problem is
-    NP-hard.
+    If these are too many: the sum of violations is minimised, then
+    reweighted by 1 / (violation + small), which moves it towards their
+    number (Candes, Wakin & Boyd 2008). The equations still violated are
+    removed; those that the centre of the others satisfies are restored.
+    The fewest possible are not guaranteed: that problem is NP-hard.
 
     Raises:
-        InconsistentData: More equations than `max_outliers` would have to be removed.
+        InconsistentData: More equations than `max_outliers` would have
+            to be removed.
     """
     if max_outliers < 0:
         raise InvalidInput(f"outliers is {max_outliers}, expected zero or more")

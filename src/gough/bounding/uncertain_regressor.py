@@ -1,11 +1,12 @@
 """Intervals of the regressor: friction of unknown sign, and positions with bounded errors.
 
-The latter is future work of P03. A motion of known bandwidth is a trigonometric
-polynomial x(t) of h harmonics. Sums over its samples give its derivatives exactly: (D
-x)_j = sum_k d(j - k) x_k with any kernel d whose spectrum is i k w up to harmonic h.
-Beyond h the spectrum is free; falling back to zero at 2 h, as in M. Riesz' formula,
-keeps sum |d| near its least value h w (Bernstein's inequality). So intervals [x_k] of
-the samples give [D x], not wider than about h w times theirs.
+The latter is future work of P03. A motion of known bandwidth is a
+trigonometric polynomial x(t) of h harmonics. Sums over its samples give
+its derivatives exactly: (D x)_j = sum_k d(j - k) x_k with any kernel d
+whose spectrum is i k w up to harmonic h. Beyond h the spectrum is free;
+falling back to zero at 2 h, as in M. Riesz' formula, keeps sum |d| near
+its least value h w (Bernstein's inequality). So intervals [x_k] of the
+samples give [D x], not wider than about h w times theirs.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from gough.engine.columns import column_names
 from gough.engine.enclosure import closed_box, regressor_box
 from gough.processing import ProcessedLog
 
-# rounding of sines and cosines of up to some hundred harmonics, phases included
+# rounding of sines and cosines of up to some hundred harmonics, phases
+# included
 _HARMONIC_ROUNDING = 1e-14
-# times the positions are intersected with their low-passed interval; more gain less than 1 %
+# times the positions are intersected with their low-passed interval;
+# more gain less than 1 %
 _POSITION_CUTS = 3
 
 
@@ -46,8 +49,10 @@ def friction_interval(
         model: The robot.
         processed: The log.
         base: Parameters, p of them.
-        regressor: Regressor with the measured signs of velocity, (t, r, p).
-        slow: Speed below which the sign of a joint is unknown, (n,). [m/s or rad/s]
+        regressor: Regressor with the measured signs of velocity, (t, r,
+            p).
+        slow: Speed below which the sign of a joint is unknown, (n,).
+            [m/s or rad/s]
     """
     motion = processed.motion
     closure_map = model.kinematics.closure_map(motion.q)
@@ -58,7 +63,8 @@ def friction_interval(
         if term is None or not term.coulomb:
             continue
         members = model.resolve(column)
-        # signs without dead band: the magnitude is the lever of the friction
+        # signs without dead band: the magnitude is the lever of the
+        # friction
         columns = model.regressor(motion, members)
         lower[:, :, k] = 0.0
         upper[:, :, k] = 0.0
@@ -88,8 +94,8 @@ def enclose_regressor(
         processed: The log, of whole periods.
         names: Columns of the regressor, (p,).
         position_error: Largest error of a recorded position. [m or rad]
-        slow: Speed below which friction of a joint may have any sign, (n,). [m/s or
-            rad/s]
+        slow: Speed below which friction of a joint may have any sign,
+            (n,). [m/s or rad/s]
         samples: Where the regressor is enclosed, (s,).
     """
     average = processed.average
@@ -130,7 +136,8 @@ def harmonic_motion(
         harmonics: Highest harmonic of the motion.
 
     Raises:
-        InconsistentData: No motion with so many harmonics lies within the intervals.
+        InconsistentData: No motion with so many harmonics lies within
+            the intervals.
     """
     count = len(position.lower)
     if not 1 <= harmonics < count / 2:
@@ -187,13 +194,15 @@ def _apply_kernel(
 ) -> Interval:
     """Enclose D x for the circulant matrix D of a spectrum, (N, m).
 
-    D maps the harmonics to `expected`, but for rounding, which is added.
+    D maps the harmonics to `expected`, but for rounding, which is
+    added.
 
     Args:
         spectrum: Spectrum of the kernel, (N // 2 + 1,).
         expected: What D @ waves should be, (N, 2 h + 1).
         waves: The harmonics, (N, 2 h + 1).
-        coefficient_sum: Bound of the sum of |coefficients| of the motion, (m,).
+        coefficient_sum: Bound of the sum of |coefficients| of the
+            motion, (m,).
         samples: x, (N, m).
     """
     kernel = circulant(np.fft.irfft(spectrum, len(waves)))

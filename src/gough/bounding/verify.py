@@ -7,12 +7,13 @@ proves its box by sums of equations: c theta >= lambda g + min over the box so f
 of them is then free of wrong ones; sets of equations that nothing in the box satisfies
 are proofs too. No rounding happens, and no code is shared with the solver.
 
-The file has a digest of its content, so any change after it was written is found. Who
-forges a file can compute a new digest; then prior, error bounds and number of outliers
-must still be those of the settings in the file. What a file alone cannot prove is
-returned as assumed: that the equations belong to the robot, the logs and the settings
-whose digests it states. `gough bounds --verify box.json --robot R --log L` derives the
-equations again.
+The file has a digest of its content, so any change after it was written
+is found. Who forges a file can compute a new digest; then prior, error
+bounds and number of outliers must still be those of the settings in the
+file. What a file alone cannot prove is returned as assumed: that the
+equations belong to the robot, the logs and the settings whose digests
+it states. `gough bounds --verify box.json --robot R --log L` derives
+the equations again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-Box = list[tuple[Any, Any]]  # fractions, or an infinite float where nothing is known
+# fractions, or an infinite float where nothing is known
+Box = list[tuple[Any, Any]]
 INFINITE = float("inf")
 FORMAT = 2  # of the files that this checker reads
 GUARANTEE = "safe dual bounds of linear programmes in outward-rounded interval arithmetic"
@@ -397,7 +399,8 @@ class _Checker:
 def _line_above(low: Fraction, high: Fraction, a: Any, b: Any) -> tuple[Fraction, Any]:
     """Return slope and intercept of a line above max(low t, high t) for t in [a, b].
 
-    Any slope is valid with its intercept; that of the chord is nearly the best.
+    Any slope is valid with its intercept; that of the chord is nearly
+    the best.
     """
     if a >= 0:
         return high, 0

@@ -18,8 +18,9 @@ TINY = float(np.finfo(float).tiny)  # lower bound of a divisor that may be zero
 def frozen(values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
     """Return a read-only C-ordered copy.
 
-    An array that is already read-only and C-ordered is returned without copying, unless it
-    is a part of another one or of an array that can be written.
+    An array that is already read-only and C-ordered is returned without
+    copying, unless it is a part of another one or of an array that can
+    be written.
     """
     if isinstance(values, np.ndarray) and values.dtype == dtype and values.flags.c_contiguous:
         owner: Any = values if values.base is None else values.base

@@ -1,8 +1,9 @@
 """One BLAS thread for work on many small matrices.
 
-Gough spreads samples over the cores itself. BLAS threads on top of that gain nothing on
-matrices of this size, and on a busy machine they wait for each other: the triangular
-factors of a log then took seventy times as long.
+Gough spreads samples over the cores itself. BLAS threads on top of that
+gain nothing on matrices of this size, and on a busy machine they wait
+for each other: the triangular factors of a log then took seventy times
+as long.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def _blas_libraries(scipy: bool) -> ThreadpoolController:
     """Find the BLAS libraries loaded so far, which takes milliseconds.
 
     Args:
-        scipy: SciPy is loaded, which brings a BLAS of its own; distinguishes the cached
-            answers.
+        scipy: SciPy is loaded, which brings a BLAS of its own;
+            distinguishes the cached answers.
     """
     return ThreadpoolController()
 

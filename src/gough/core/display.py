@@ -9,7 +9,8 @@ from typing import Any
 
 from gough.core.errors import MissingLibrary
 
-POORLY_KNOWN_RATIO = 0.3  # relative standard error above which a parameter is poorly known
+# relative standard error above which a parameter is poorly known
+POORLY_KNOWN_RATIO = 0.3
 SIGNIFICANT_T = 2.0  # |value| / standard error below which a value may be zero
 # Numbers outside this range are written with an exponent.
 FIXED_POINT_MIN = 1e-3
@@ -120,7 +121,8 @@ def combination_text(
     Args:
         coefficients: Those that are exactly zero are left out.
         names: What they multiply.
-        digits: Format of the coefficients; one that prints as 1 is left out.
+        digits: Format of the coefficients; one that prints as 1 is left
+            out.
     """
     text = ""
     for coefficient, name in zip(coefficients, names):

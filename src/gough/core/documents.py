@@ -1,10 +1,11 @@
 """Read and write TOML and JSON.
 
-Texts are parsed by the standard library. Before that, texts that would make it hang or crash
-are refused: a dotted key of thirty thousand parts takes the TOML parser half a minute and
-gigabytes of memory, deep nesting ends in a recursion error, a number of five thousand digits
-in an error about digits. No file of a robot comes near these limits. Numbers are written to
-the last bit.
+Texts are parsed by the standard library. Before that, texts that would
+make it hang or crash are refused: a dotted key of thirty thousand parts
+takes the TOML parser half a minute and gigabytes of memory, deep
+nesting ends in a recursion error, a number of five thousand digits in
+an error about digits. No file of a robot comes near these limits.
+Numbers are written to the last bit.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def _error_at(text: str, position: int, what: str) -> InvalidInput:
 def toml_text(content: Mapping[str, Any]) -> str:
     """Return a mapping as TOML.
 
-    Plain values come first, then mappings as tables and lists of mappings as arrays of
-    tables.
+    Plain values come first, then mappings as tables and lists of
+    mappings as arrays of tables.
     """
     simple: dict[str, Any] = {}
     tables: list[str] = []
@@ -154,7 +155,8 @@ def restored(kind: Any, stored: Any) -> Any:
     """Undo `plain`.
 
     Args:
-        kind: A dataclass, array, tuple, mapping, number, text, or one of these or None.
+        kind: A dataclass, array, tuple, mapping, number, text, or one
+            of these or None.
         stored: What `plain` made of it.
 
     Raises:

@@ -1,7 +1,7 @@
 """The errors of Gough.
 
-Every message says what is the case, what was expected and what to try. The numbers in a
-message are also attributes of the error.
+Every message says what is the case, what was expected and what to try.
+The numbers in a message are also attributes of the error.
 """
 
 from __future__ import annotations

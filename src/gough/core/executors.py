@@ -1,9 +1,9 @@
 """Executors: run tasks in this process, in several processes or on a cluster.
 
-The results do not depend on the executor. An executor is any object with `run(function,
-tasks)`. The function must be defined in a module and the tasks must be plain values,
-because both are sent to other processes. Results come in the order in which they are
-finished.
+The results do not depend on the executor. An executor is any object
+with `run(function, tasks)`. The function must be defined in a module
+and the tasks must be plain values, because both are sent to other
+processes. Results come in the order in which they are finished.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from gough.core.options import Settings, option
 from gough.core.source_hash import source_hash
 
 T = TypeVar("T")
-MAX_WORKER_LOSSES = 3  # times in a row that processes may die without finishing a task
+# times in a row that processes may die without finishing a task
+MAX_WORKER_LOSSES = 3
 MAX_TASK_FAULTS = 3  # times that a task is given to another worker
 TASKS_PER_WORKER = 4  # tasks that are sent at a time, so that no worker waits
-# Environment variable: threads of a kernel in this process. Workers have one.
+# Environment variable: threads of a kernel in this process. Workers
+# have one.
 KERNEL_THREADS_VARIABLE = "GOUGH_THREADS"
 # Dask setting: environment that its workers are started with.
 DASK_WORKER_ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
-# Replaces Dask's default, which also returns memory to the system at once: blocks of a log then
-# take twice the time.
+# Replaces Dask's default, which also returns memory to the system at once:
+# blocks of a log then take twice the time.
 ONE_THREAD = {f"{library}_NUM_THREADS": 1 for library in ("OMP", "MKL", "OPENBLAS")}
 
 
@@ -41,7 +43,8 @@ class WorkersLost(GoughError):
 class WorkerFault(GoughError):
     """A worker is not fit for the work: other code, another file, no access.
 
-    It says nothing about the task. Executors give the task to another worker.
+    It says nothing about the task. Executors give the task to another
+    worker.
     """
 
 
@@ -58,8 +61,9 @@ class Executor(Protocol):
     def run(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[tuple[int, Any]]:
         """Yield the index and the outcome of each task in the order in which they finish.
 
-        The outcome is what the function returned, or the exception that it raised. It is a
-        `WorkerFault` only if no worker is fit for the task.
+        The outcome is what the function returned, or the exception that
+        it raised. It is a `WorkerFault` only if no worker is fit for
+        the task.
 
         Raises:
             WorkersLost: No worker can continue.
@@ -80,9 +84,9 @@ class InProcess:
 class Processes:
     """Run the tasks in several new processes of this machine.
 
-    If a process dies (out of memory, killed), the others end with it. All are started again
-    and continue with the unfinished tasks, unless that failed `MAX_WORKER_LOSSES` times in
-    a row.
+    If a process dies (out of memory, killed), the others end with it.
+    All are started again and continue with the unfinished tasks, unless
+    that failed `MAX_WORKER_LOSSES` times in a row.
     """
 
     workers: int  # number of processes
@@ -112,7 +116,8 @@ class Processes:
         """Run the unfinished tasks in one pool of processes; removes those that finish.
 
         Args:
-            unfinished: Times that workers were not fit for a task, by its number.
+            unfinished: Times that workers were not fit for a task, by
+                its number.
         """
         import multiprocessing  # here, because these take long to import
         from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -162,14 +167,17 @@ def _workers_died(tasks: Sequence[Any], unfinished: Sequence[int]) -> WorkersLos
 class Cluster:
     """Run the tasks on a Dask cluster (`pip install gough[cluster]`).
 
-    A worker whose source differs, or that is not fit for another reason (`WorkerFault`), gets
-    no further tasks; its tasks go to other workers.
+    A worker whose source differs, or that is not fit for another reason
+    (`WorkerFault`), gets no further tasks; its tasks go to other
+    workers.
     """
 
-    # of the scheduler, e.g. `tcp://127.0.0.1:8786`; None starts a cluster on this machine
+    # of the scheduler, e.g. `tcp://127.0.0.1:8786`; None starts a
+    # cluster on this machine
     address: str | None
     workers: int = 2  # processes of a cluster that is started here
-    patience: float = 9.0  # time to wait for the scheduler, and for a first worker [s]
+    # time to wait for the scheduler, and for a first worker [s]
+    patience: float = 9.0
     # why workers were not used, by address
     faults: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -319,7 +327,8 @@ class _ClusterRun:
     def _all_faulty(self) -> bool:
         """Return whether there are workers and all are known to be faulty.
 
-        A busy scheduler may not answer in time; that does not mean that no worker is left.
+        A busy scheduler may not answer in time; that does not mean that
+        no worker is left.
         """
         workers = self._all_workers()
         return bool(workers) and all(address in self.cluster.faults for address in workers)
@@ -354,7 +363,8 @@ class _ClusterRun:
     def _finished(self, futures: list[Any], done: int, total: int) -> list[Any]:
         """Return the tasks that are finished or cancelled; none if that takes more than a moment.
 
-        The scheduler cancels tasks if all workers die that had what the tasks share.
+        The scheduler cancels tasks if all workers die that had what the
+        tasks share.
         """
         try:
             with self.client.as_current():
@@ -436,7 +446,8 @@ def _run_in_worker(task: Any) -> Any:
 def outcome_of(function: Callable[[T], Any], task: T) -> Any:
     """Return what a function makes of a task, or the exception that it raises.
 
-    Exceptions are returned because a pool takes some of them for failures of its own.
+    Exceptions are returned because a pool takes some of them for
+    failures of its own.
     """
     try:
         return function(task)
@@ -447,7 +458,8 @@ def outcome_of(function: Callable[[T], Any], task: T) -> Any:
 def _run_on_cluster(code: str, function: bytes, task: bytes) -> tuple[Answer, str]:
     """Return the answer to a task, and the address of this worker.
 
-    Nothing is unpacked, and nothing is done, by a worker with other source.
+    Nothing is unpacked, and nothing is done, by a worker with other
+    source.
     """
     from distributed import get_worker
 

@@ -1,8 +1,9 @@
 """Read files of unknown origin within a budget; write so that a crash leaves the previous version.
 
-A reader takes what it unpacks, and the columns and objects it makes, from the budget of its file.
-Beyond it, reading ends with an error that names the file. Any other error of a library that reads
-a damaged file becomes such an error too.
+A reader takes what it unpacks, and the columns and objects it makes,
+from the budget of its file. Beyond it, reading ends with an error that
+names the file. Any other error of a library that reads a damaged file
+becomes such an error too.
 """
 
 from __future__ import annotations
@@ -29,27 +30,34 @@ from numpy.typing import NDArray
 from gough.core.errors import GoughError, InvalidInput, OutputError, StorageFault
 
 MAX_UNPACKED_BYTES = 2 * 2**30  # of files that are read whole
-# A file may always unpack to this; beyond it, to so many times its length. Recorded numbers
-# expand ten times, a log of constants a thousand times.
+# A file may always unpack to this; beyond it, to so many times its
+# length. Recorded numbers expand ten times, a log of constants a
+# thousand times.
 FREE_UNPACKED_BYTES = 2**28
 MAX_EXPANSION = 100
 MAX_COLUMNS = 100_000  # of a log
 MAX_OBJECTS = 100_000  # groups, structures and datasets in a file
 MAX_STRUCTURE_DEPTH = 16  # levels of structures in structures
-# Reading a file whole may take this much processor time, and more for long files.
+# Reading a file whole may take this much processor time, and more for
+# long files.
 READING_SECONDS = 15.0
 READING_BYTES_PER_SECOND = 1e6
-# Texts that people write; a stored result of a large robot has a few million characters.
+# Texts that people write; a stored result of a large robot has a few
+# million characters.
 MAX_ROBOT_BYTES = 1_000_000  # the largest bundled robot has 6 kB
 MAX_TOML_CHARACTERS = 4 * 2**20
 MAX_JSON_CHARACTERS = 64 * 2**20
 MAX_YAML_CHARACTERS = 2**18  # beside a URDF; a hundred loops have ten thousand
 MAX_TABLE_BYTES = 64 * 2**20  # of trajectories and of the logs of a fleet
-MAX_TEXT_NESTING = 60  # brackets inside brackets, and parts of a dotted key; robot files have five
+# brackets inside brackets, and parts of a dotted key; robot files have
+# five
+MAX_TEXT_NESTING = 60
 MAX_DIGITS = 300  # of one number: those of a double have at most 309
-MAX_XML_DEPTH = 200  # nested elements; MJCF nests a body for each link of a chain
+# nested elements; MJCF nests a body for each link of a chain
+MAX_XML_DEPTH = 200
 MAX_XML_ELEMENTS = 100_000  # a humanoid with hands has three thousand
-PENDING_FOLDER = ".gough-pending"  # complete files that are being moved to their places
+# complete files that are being moved to their places
+PENDING_FOLDER = ".gough-pending"
 ENCODING_SAMPLE = 64  # bytes looked at to recognise UTF-16 without a mark
 
 
@@ -60,8 +68,9 @@ class Budget:
         source: Name of the file in errors.
         file_bytes: Its length.
         error: Type of the errors.
-        streamed: It is read in blocks that are given away: neither its whole length nor the
-            time between blocks counts, but it may not expand too much.
+        streamed: It is read in blocks that are given away: neither its
+            whole length nor the time between blocks counts, but it may
+            not expand too much.
     """
 
     def __init__(
@@ -234,9 +243,10 @@ def _flush_to_disk(stream: IO[bytes]) -> None:
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
     """Write files that belong together into an existing folder: all of them, or none.
 
-    The files are first written to a temporary folder inside it. Renaming that folder to
-    `PENDING_FOLDER` commits them; after that each file moves to its place. If a crash
-    interrupts the moves, `locate_written` finds the files that are still pending, and the
+    The files are first written to a temporary folder inside it.
+    Renaming that folder to `PENDING_FOLDER` commits them; after that
+    each file moves to its place. If a crash interrupts the moves,
+    `locate_written` finds the files that are still pending, and the
     next call moves them.
 
     Args:
@@ -278,7 +288,8 @@ def locate_written(folder: str | os.PathLike[str], name: str) -> Path:
 def require_free(path: str | os.PathLike[str] | None, force: bool) -> None:
     """Raise `OutputError` unless a file may be written.
 
-    It may if nothing is there (not even a broken link), or with `force`. None passes.
+    It may if nothing is there (not even a broken link), or with
+    `force`. None passes.
     """
     if path is None:
         return
@@ -335,8 +346,8 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 def text_encoding(beginning: bytes) -> str:
     """Return the encoding of a text from its first bytes.
 
-    UTF-16 is recognised by its byte-order mark or its zero bytes; then UTF-8 if it fits,
-    else that of Windows.
+    UTF-16 is recognised by its byte-order mark or its zero bytes; then
+    UTF-8 if it fits, else that of Windows.
     """
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"

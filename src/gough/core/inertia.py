@@ -47,7 +47,8 @@ def transform_inertia(pose: FloatArray, parameters: FloatArray) -> FloatArray:
 
     Args:
         pose: Pose of the body's frame in the other frame, (4, 4). [m]
-        parameters: The ten inertial parameters about the body's frame, (10,).
+        parameters: The ten inertial parameters about the body's frame,
+            (10,).
     """
     R = pose[:3, :3]
     t = pose[:3, 3]

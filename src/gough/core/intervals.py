@@ -1,14 +1,15 @@
 """Interval arithmetic on NumPy arrays that rounds outward: the exact result is always inside.
 
-A correctly rounded operation is at most half a unit in the last place off, so one step to
-the next number on either side encloses it, underflow and overflow included. Sums of
-products go through BLAS, whose order of summation is unknown; they are enclosed by the
-a-priori bound that holds for every order, with or without fused operations:
+A correctly rounded operation is at most half a unit in the last place
+off, so one step to the next number on either side encloses it,
+underflow and overflow included. Sums of products go through BLAS, whose
+order of summation is unknown; they are enclosed by the a-priori bound
+that holds for every order, with or without fused operations:
 
     |fl(A x) - A x| <= gamma_n |A| |x| + n eta,    gamma_n = n u / (1 - n u),  u = 2^-53
 
-(Higham, Accuracy and Stability of Numerical Algorithms, (3.5)). eta is the smallest normal
-number.
+(Higham, Accuracy and Stability of Numerical Algorithms, (3.5)). eta is
+the smallest normal number.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from gough.core.arrays import BoolArray, FloatArray
 
 _UNIT = 2.0**-53  # u
 _ETA = float(np.finfo(float).tiny)
-_WAVE_ERROR = 2.0**-49  # NumPy's sine and cosine are at most four units in the last place off
-# An extremum of a wave this close to an interval [half turns] is taken as inside: arguments up to
-# 1e5 may be rounded.
+# NumPy's sine and cosine are at most four units in the last place off
+_WAVE_ERROR = 2.0**-49
+# An extremum of a wave this close to an interval [half turns] is taken
+# as inside: arguments up to 1e5 may be rounded.
 _EXTREMUM_MARGIN = 1e-9
 
 
@@ -80,8 +82,8 @@ class Interval:
     ) -> Interval:
         """Enclose a product or quotient by the values at the bounds.
 
-        0 times infinity and infinity / infinity: an infinite bound is not a member of the
-        interval, so 0 is taken.
+        0 times infinity and infinity / infinity: an infinite bound is
+        not a member of the interval, so 0 is taken.
         """
         with np.errstate(invalid="ignore"):
             corners = np.stack(
@@ -184,7 +186,8 @@ def _wave(function: Callable[[FloatArray], FloatArray], x: Interval, first: floa
     Args:
         function: The wave.
         x: The interval. [rad]
-        first: Its maxima are at (first + 2 k) pi, its minima in the middle between them.
+        first: Its maxima are at (first + 2 k) pi, its minima in the
+            middle between them.
     """
     at_lower = function(x.lower)
     at_upper = function(x.upper)
@@ -202,8 +205,9 @@ def _wave(function: Callable[[FloatArray], FloatArray], x: Interval, first: floa
 def above_sum(computed: FloatArray, terms: int) -> FloatArray:
     """Return an upper bound of an exact sum of non-negative products from its computed value.
 
-    computed >= (1 - gamma_n) exact - n eta, and 1 + 4 n u is a number of the machine that
-    exceeds 1 / (1 - gamma_n) by more than the rounding of the multiplication (n < 2^40).
+    computed >= (1 - gamma_n) exact - n eta, and 1 + 4 n u is a number
+    of the machine that exceeds 1 / (1 - gamma_n) by more than the
+    rounding of the multiplication (n < 2^40).
     """
     return up(up(computed + terms * _ETA) * (1.0 + 4.0 * terms * _UNIT))
 
@@ -211,8 +215,8 @@ def above_sum(computed: FloatArray, terms: int) -> FloatArray:
 def product(matrix: FloatArray, interval: Interval) -> Interval:
     """Enclose matrix @ x for every x in the interval.
 
-    With middle c and radius r of the interval, A x lies within |A| r of A c; the computed A
-    c lies within gamma_n |A| |c| of A c.
+    With middle c and radius r of the interval, A x lies within |A| r of
+    A c; the computed A c lies within gamma_n |A| |c| of A c.
 
     Args:
         matrix: (m, n), finite.

@@ -20,9 +20,11 @@ class Motion(Record):
     q: FloatArray  # (t, n) [m or rad]
     qd: FloatArray  # (t, n) [m/s or rad/s]
     qdd: FloatArray  # (t, n) [m/s2 or rad/s2]
-    closure_residual: FloatArray  # largest closure error of each sample, (t,) [m or rad]
-    # Internal states of joint terms and recorded channels that joint terms depend on, (t, x), in
-    # the order of the robot; None if not computed.
+    # largest closure error of each sample, (t,) [m or rad]
+    closure_residual: FloatArray
+    # Internal states of joint terms and recorded channels that joint
+    # terms depend on, (t, x), in the order of the robot; None if not
+    # computed.
     extra_inputs: FloatArray | None = None
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Names of parameters, with owner, kind, leg, payload and unit; only this module parses names.
 
-How names are built; the words of robot files hold no dots and start with a letter:
+How names are built; the words of robot files hold no dots and start
+with a letter:
 
     platform.m          mass of a body outside the legs
     leg1.rod.mx         first moment of the body `rod` of the leg `leg1`
@@ -23,7 +24,8 @@ from gough.core.errors import InvalidInput, nearest
 PAYLOAD = "payload"  # first word of the names of payload parameters
 GAIN_KIND = "gain"  # kind of the gain of a drive
 UNIT_OF_NAME = attrgetter("unit")
-REGROUPED = "R"  # last letter of base parameters into which others were regrouped
+# last letter of base parameters into which others were regrouped
+REGROUPED = "R"
 
 # Pinocchio's order, about the joint frame. [kg, kg m, kg m2]
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -54,16 +56,24 @@ def _parse_name(text: str) -> dict[str, str | bool | None]:
 class Parameter(str):
     """The name of a parameter, with the attributes that follow from it.
 
-    It is equal to its text, so tables, files and patterns see a string. Any text is a name,
-    e.g. `leg1.rod.mx`; one without dots has no owner.
+    It is equal to its text, so tables, files and patterns see a string.
+    Any text is a name, e.g. `leg1.rod.mx`; one without dots has no
+    owner.
     """
 
     unit: str  # SI, empty if not known; inertial parameters have theirs
-    owner: str  # full name of the body, joint or payload: `leg1.rod`, `payload.disc`
-    kind: str  # `mx`, `fv`, `gain`; the same for standard and regrouped parameters
-    leg: str | None  # of the owner, or the kind of leg where legs are tied; None outside the legs
+    # full name of the body, joint or payload: `leg1.rod`,
+    # `payload.disc`
+    owner: str
+    # `mx`, `fv`, `gain`; the same for standard and regrouped parameters
+    kind: str
+    # of the owner, or the kind of leg where legs are tied; None outside
+    # the legs
+    leg: str | None
     local: str  # the name inside its leg: `rod.mx`; all of it outside the legs
-    payload: str | None  # its name, empty for one without a name; None for parameters of the robot
+    # its name, empty for one without a name; None for parameters of the
+    # robot
+    payload: str | None
     regrouped: bool  # a base parameter into which others were regrouped
     inertial: bool  # one of the ten inertial parameters of a body or payload
     is_gain: bool  # of a drive

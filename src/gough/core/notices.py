@@ -21,13 +21,18 @@ LEVELS: tuple[Level, ...] = (
 class Notice:
     """One thing the user should know."""
 
-    rule: str  # a fixed word or two to select by: "held-out error", "clock", "wrong sign"
+    # a fixed word or two to select by: "held-out error", "clock",
+    # "wrong sign"
+    rule: str
     level: Level  # info, warning or error
-    where: str = ""  # the joint, log, channel or parameter it is about; "" if none
-    # what is the case, with numbers and units; names from files as they are: escape it in markup
+    # the joint, log, channel or parameter it is about; "" if none
+    where: str = ""
+    # what is the case, with numbers and units; names from files as they
+    # are: escape it in markup
     text: str
     advice: str = ""  # what to do
-    numbers: Mapping[str, float] = field(default_factory=dict, hash=False)  # behind the text
+    # behind the text
+    numbers: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         numbers = {name: float(number) for name, number in self.numbers.items()}
@@ -56,8 +61,9 @@ def level_of(notices: Iterable[Notice]) -> ResultLevel:
 def ordered(notices: Iterable[Notice]) -> tuple[Notice, ...]:
     """Return notices in their fixed order: errors, warnings, info, each as they were found.
 
-    What is said twice is listed once, at the higher level. Joints or channels of one log
-    with the same text share a notice, which names all of them in `where`.
+    What is said twice is listed once, at the higher level. Joints or
+    channels of one log with the same text share a notice, which names
+    all of them in `where`.
     """
     by_level = sorted(notices, key=lambda notice: LEVELS.index(notice.level))
     first: dict[tuple[str, str, str, str], Notice] = {}

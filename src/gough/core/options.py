@@ -1,7 +1,7 @@
 """Options of the verbs, declared once: name, type, default, unit and help.
 
-The settings of a verb are a frozen, keyword-only dataclass. Each field is an option, or
-settings of its own:
+The settings of a verb are a frozen, keyword-only dataclass. Each field
+is an option, or settings of its own:
 
     @dataclass(frozen=True, kw_only=True)
     class BoundsSettings(Settings):
@@ -9,9 +9,10 @@ settings of its own:
             m", above=0)
         processing: Processing = nested(Processing)
 
-The keyword arguments of the function, the options of the command, the keys of a study and
-the settings stored with a result are made from these fields. Options of nested settings are
-given beside the others: `bounds(..., cutoff=20.0)`.
+The keyword arguments of the function, the options of the command, the
+keys of a study and the settings stored with a result are made from
+these fields. Options of nested settings are given beside the others:
+`bounds(..., cutoff=20.0)`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ S = TypeVar("S", bound="Settings")
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 INFINITE_WORDS = ("inf", "-inf")  # as JSON has them
-PLAIN_TYPES = (bool, int, float, str, Mapping, tuple, list)  # stored as they are; others by `repr`
+# stored as they are; others by `repr`
+PLAIN_TYPES = (bool, int, float, str, Mapping, tuple, list)
 TYPE_WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -62,7 +64,8 @@ class About:
     infinite: bool = False  # numbers may be infinite
     # the words to choose from, where a registry holds them
     choices: Callable[[], Iterable[str]] | None = None
-    file: bool = False  # names files or folders; in a study they are relative to its folder
+    # names files or folders; in a study they are relative to its folder
+    file: bool = False
     short: str = ""  # a letter for the command line, such as -o
     positional: bool = False  # given without its name on the command line
 
@@ -122,7 +125,8 @@ class Option:
         """Convert a value to the type of the option.
 
         Raises:
-            InvalidInput: The value has another type, or is beyond the limits.
+            InvalidInput: The value has another type, or is beyond the
+                limits.
         """
         if given is None and NoneType in get_args(self.hint):
             return None
@@ -257,7 +261,8 @@ def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any])
     Args:
         cls: The type of the settings.
         settings: Settings to start from; the defaults if None.
-        options: Values of options by name, also of options of nested settings.
+        options: Values of options by name, also of options of nested
+            settings.
     """
     if settings is not None and not isinstance(settings, cls):
         raise InvalidInput(f"settings are a {type(settings).__name__}, expected {cls.__name__}")
@@ -289,7 +294,8 @@ def merge_settings(cls: type[S], settings: S | None, options: Mapping[str, Any])
 def with_settings(settings: type[Settings]) -> Callable[[F], F]:
     """Add the options to signature and docstring of a function.
 
-    The function ends in `settings=None, **options`. Its attribute `settings_type` is set.
+    The function ends in `settings=None, **options`. Its attribute
+    `settings_type` is set.
     """
 
     def decorate(function: F) -> F:

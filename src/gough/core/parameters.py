@@ -21,14 +21,18 @@ from gough.core.names import (
 )
 from gough.core.record import Columns, Record
 
-# The order in which base parameters of a body are chosen (BG13 (23)), first ones kept; the joint's
-# terms follow.
+# The order in which base parameters of a body are chosen (BG13 (23)),
+# first ones kept; the joint's terms follow.
 BASE_ORDER = ("Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz", "mx", "my", "mz", "m")
-COEFFICIENT_ZERO = 1e-9  # relative to the largest of a formula; smaller ones are rounding errors
-SINGULAR_VALUE_ROUNDING = 1e-15  # relative to the largest: smaller ones are rounding errors
-MAX_FORMULA_CHARS = 100  # of a regrouped parameter in a summary; JSON and report have all of it
+# relative to the largest of a formula; smaller ones are rounding errors
+COEFFICIENT_ZERO = 1e-9
+# relative to the largest: smaller ones are rounding errors
+SINGULAR_VALUE_ROUNDING = 1e-15
+# of a regrouped parameter in a summary; JSON and report have all of it
+MAX_FORMULA_CHARS = 100
 FORMULA_DIGITS = ".5g"  # of the coefficients of a formula
-COEFFICIENT_TIE = 1e-6  # relative difference below which coefficients share a bracket
+# relative difference below which coefficients share a bracket
+COEFFICIENT_TIE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,9 +96,10 @@ class ParameterTable(Record):
 class BaseParameters(Record):
     """The combinations of standard parameters that motion and effort can determine.
 
-    base = matrix @ standard; the regressor of the base parameters is the `independent`
-    columns of the standard one. Each base parameter keeps the name of its independent
-    standard parameter, with an `R` if others were regrouped into it.
+    base = matrix @ standard; the regressor of the base parameters is
+    the `independent` columns of the standard one. Each base parameter
+    keeps the name of its independent standard parameter, with an `R` if
+    others were regrouped into it.
     """
 
     names: tuple[Parameter, ...]  # of the base parameters, (b,)
@@ -104,7 +109,8 @@ class BaseParameters(Record):
     independent: tuple[int, ...]  # indices of the kept standard columns, (b,)
     singular_values: FloatArray  # of the sampled regressor, descending, (p,)
     tolerance: float  # relative threshold that separated kept from dropped
-    # at a finer cut that numbers with the digits of the robot file do not support; None without one
+    # at a finer cut that numbers with the digits of the robot file do
+    # not support; None without one
     finer_count: int | None = None
 
     def __post_init__(self) -> None:

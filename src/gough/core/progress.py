@@ -1,7 +1,8 @@
 """How much of a task is done, reported from wherever the work is.
 
-A caller that shows progress opens `reporting`. Functions inside divide the task into portions and
-report the fraction of the portion they are in; without a caller that listens this does nothing.
+A caller that shows progress opens `reporting`. Functions inside divide
+the task into portions and report the fraction of the portion they are
+in; without a caller that listens this does nothing.
 """
 
 from __future__ import annotations

@@ -19,16 +19,17 @@ POSE_COORDINATES = ("x", "y", "z", "rx", "ry", "rz")
 def rate_map(angles: ArrayLike, order: str) -> FloatArray:
     """Return H with omega = H @ rates, (t, 3, 3); omega in the fixed frame.
 
-    The rotation to the fixed frame is R = R_a(.) R_b(.) R_c(.) for order 'abc': 'xyz' is R
-    = Rx(phi) Ry(theta) Rz(psi) of AH09, 'zyx' is R = Rz(psi) Ry(theta) Rx(phi) of S20.
-    The column of an angle is its axis turned by the rotations before it: H_a = e_a, H_b =
-    R_a e_b, H_c = R_a R_b e_c. For 'xyz' H = [[1, 0, sin th], [0, cos phi, -sin phi cos
-    th], [0, sin phi, cos phi cos th]]: (16) of AH09, where the printed entries mix up the
-    angles. Singular where the middle angle is +-90 deg.
+    The rotation to the fixed frame is R = R_a(.) R_b(.) R_c(.) for order
+    'abc': 'xyz' is R = Rx(phi) Ry(theta) Rz(psi) of AH09, 'zyx' is R = Rz(psi)
+    Ry(theta) Rx(phi) of S20. The column of an angle is its axis turned by the
+    rotations before it: H_a = e_a, H_b = R_a e_b, H_c = R_a R_b e_c. For 'xyz'
+    H = [[1, 0, sin th], [0, cos phi, -sin phi cos th], [0, sin phi, cos phi
+    cos th]]: (16) of AH09, where the printed entries mix up the angles.
+    Singular where the middle angle is +-90 deg.
 
     Args:
-        angles: About x, y, z in this sequence whatever the order of the rotations, (t, 3).
-            [rad]
+        angles: About x, y, z in this sequence whatever the order of the
+            rotations, (t, 3). [rad]
         order: Order of the rotations, one of `ANGLE_ORDERS`.
     """
     from scipy.spatial.transform import Rotation  # here, because its import takes long
@@ -91,9 +92,9 @@ def platform_twist(
     Both are in the base frame.
 
     Args:
-        coordinates: Any of `x y z rx ry rz` (a name may precede them: `platform.x`),
-            translations first, the angles in the order of the rotations; axes left out do
-            not move.
+        coordinates: Any of `x y z rx ry rz` (a name may precede them:
+            `platform.x`), translations first, the angles in the order
+            of the rotations; axes left out do not move.
         q: Their positions, (t, c). [m or rad]
         qd: Their rates, (t, c). [m/s or rad/s]
         qdd: Their accelerations, (t, c). [m/s2 or rad/s2]

@@ -1,8 +1,9 @@
 """Spectra, filters, running extremes and what is usual near a sample, in a few lines each.
 
-Spectra, filters and extremes equal those of scipy.signal and scipy.ndimage, whose import takes
-longer than many commands. What is usual near a sample depends on its neighbours only, so that a
-log gives the same whether it is read whole or in blocks.
+Spectra, filters and extremes equal those of scipy.signal and
+scipy.ndimage, whose import takes longer than many commands. What is
+usual near a sample depends on its neighbours only, so that a log gives
+the same whether it is read whole or in blocks.
 """
 
 from __future__ import annotations
@@ -17,28 +18,32 @@ from scipy.linalg.lapack import dtbtrs
 
 from gough.core.arrays import BoolArray, FloatArray, IntArray
 
-# What is assumed beyond the ends: the last sample, the other end, or zeros
+# What is assumed beyond the ends: the last sample, the other end, or
+# zeros
 Ends = Literal["edge", "wrap", "constant"]
 NEIGHBOURS = 16  # samples on each side that tell what is usual
 WINDOWS_AT_ONCE = 4096  # few enough to stay in the cache of the processor
-ROUNDING_RATIO = 1e-12  # of the largest number of a channel: smaller changes are rounding
-# Samples on each side that the functions of this file depend on, with some to spare.
+# of the largest number of a channel: smaller changes are rounding
+ROUNDING_RATIO = 1e-12
+# Samples on each side that the functions of this file depend on, with
+# some to spare.
 NEIGHBOUR_REACH = 2 * NEIGHBOURS + 8
 
 
 def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatArray]:
     """Estimate the power spectral density along the first axis by the method of Welch.
 
-    Mean of the periodograms of segments with a Hann window, half of each overlapping the
-    next, without their mean. Departure: none from `scipy.signal.welch(signal,
-    nperseg=segment, axis=0)`.
+    Mean of the periodograms of segments with a Hann window, half of
+    each overlapping the next, without their mean. Departure: none from
+    `scipy.signal.welch(signal, nperseg=segment, axis=0)`.
 
     Args:
         signal: Samples, (t, ...).
         segment: Samples of a segment, at most t.
 
     Returns:
-        Frequencies in cycles per sample, (f,), and the one-sided density, (f, ...).
+        Frequencies in cycles per sample, (f,), and the one-sided
+            density, (f, ...).
     """
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(segment) / segment)
     column = window.reshape(-1, *[1] * (signal.ndim - 1))
@@ -58,12 +63,15 @@ def power_density(signal: FloatArray, segment: int) -> tuple[FloatArray, FloatAr
 def kaiser_lowpass(cutoff: float, width: float, attenuation: float) -> FloatArray:
     """Return a symmetric FIR low-pass with a Kaiser window: odd length, sum 1.
 
-    Number of taps and shape of the window by Kaiser's formulas for attenuations of 21 to 50
-    dB, as `scipy.signal.kaiserord` and `firwin`.
+    Number of taps and shape of the window by Kaiser's formulas for
+    attenuations of 21 to 50 dB, as `scipy.signal.kaiserord` and
+    `firwin`.
 
     Args:
-        cutoff: Frequency of half the amplitude, as a fraction of the Nyquist frequency.
-        width: Of the transition, as a fraction of the Nyquist frequency.
+        cutoff: Frequency of half the amplitude, as a fraction of the
+            Nyquist frequency.
+        width: Of the transition, as a fraction of the Nyquist
+            frequency.
         attenuation: Beyond the transition. [dB]
     """
     n_taps = int(np.ceil((attenuation - 7.95) / (2.285 * np.pi * width) + 1)) | 1
@@ -81,16 +89,16 @@ def recursive_filter(
 ) -> FloatArray:
     """Filter along the first axis by y_t = sum_k b_k x_(t-k) - sum_k a_k y_(t-k).
 
-    The equations of all samples are one triangular band matrix, which LAPACK solves.
-    Departure: none from `scipy.signal.lfilter(numerator, [1, *denominator], signal, axis=0,
-    zi=start)`.
+    The equations of all samples are one triangular band matrix, which
+    LAPACK solves. Departure: none from `scipy.signal.lfilter(numerator,
+    [1, *denominator], signal, axis=0, zi=start)`.
 
     Args:
         signal: The input x, (t, ...).
         numerator: b_0, b_1, ...
         denominator: a_1, a_2, ...
-        start: Added to the first outputs, for what was before the first sample, one row for
-            each coefficient of the denominator, (k, ...).
+        start: Added to the first outputs, for what was before the first
+            sample, one row for each coefficient of the denominator, (k, ...).
     """
     flat = np.asfortranarray(signal.reshape(len(signal), -1))  # as LAPACK solves it
     right_side = numerator[0] * flat
@@ -106,7 +114,8 @@ def recursive_filter(
 def padded_ends(values: NDArray[Any], width: int, ends: Ends = "edge") -> NDArray[Any]:
     """Return samples continued so that each has a window of `width` samples around it.
 
-    A window of even width has one more sample before its middle than after it.
+    A window of even width has one more sample before its middle than
+    after it.
     """
     before = width // 2
     after = width - 1 - before
@@ -160,8 +169,9 @@ def median_around(values: FloatArray, reach: int) -> FloatArray:
 def usual_size(values: FloatArray, samples: IntArray, skip: int = 2) -> FloatArray:
     """Return the usual magnitude of the neighbours of some samples, (n, ...).
 
-    The larger of two medians, over `NEIGHBOURS` samples before and after it, so that a signal
-    that is quiet on one side only is measured by the other side.
+    The larger of two medians, over `NEIGHBOURS` samples before and
+    after it, so that a signal that is quiet on one side only is
+    measured by the other side.
 
     Args:
         values: Magnitudes, (t, ...).
@@ -182,8 +192,9 @@ def usual_size(values: FloatArray, samples: IntArray, skip: int = 2) -> FloatArr
 def least_usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
     """Return a lower bound of `usual_size` at all samples, fast to compute, (t, ...).
 
-    The median of 2 h + 1 samples is not below the smallest of one of them and of the larger
-    ones of h pairs: h of the samples at most are below that.
+    The median of 2 h + 1 samples is not below the smallest of one of
+    them and of the larger ones of h pairs: h of the samples at most are
+    below that.
 
     Args:
         values: Magnitudes, (t, ...).
@@ -210,13 +221,15 @@ def least_usual_size(values: FloatArray, skip: int = 2) -> FloatArray:
 def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> FloatArray:
     """Return the smallest step that each column makes near each sample, (t, k).
 
-    That is the step of an encoder, or the last digit that was printed, which changes with
-    the magnitude of a number: the smallest change of the increments nearby, and where a
-    column keeps its value, the smallest increment. It is tiny where values are continuous.
+    That is the step of an encoder, or the last digit that was printed,
+    which changes with the magnitude of a number: the smallest change of
+    the increments nearby, and where a column keeps its value, the
+    smallest increment. It is tiny where values are continuous.
 
     Args:
         values: Samples by column, (t, k).
-        repeated: Samples that repeat the one before for another reason, (t,).
+        repeated: Samples that repeat the one before for another reason,
+            (t,).
     """
     width = 2 * NEIGHBOURS + 1
     increments = np.diff(values, axis=0, prepend=values[:1])
@@ -240,7 +253,8 @@ def local_resolution(values: FloatArray, repeated: BoolArray | None = None) -> F
 class PolynomialDistance:
     """Distance of each sample from the polynomial through others at given places beside it.
 
-    Without a clock, samples are evenly spaced, and the same weights hold for all of them.
+    Without a clock, samples are evenly spaced, and the same weights
+    hold for all of them.
     """
 
     def __init__(self, time: FloatArray | None, places: tuple[int, ...]) -> None:

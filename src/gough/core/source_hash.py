@@ -8,15 +8,18 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-BYTECODE_HEADER = 16  # bytes before the code: magic number, flags, time and size of the source
+# bytes before the code: magic number, flags, time and size of the
+# source
+BYTECODE_HEADER = 16
 
 
 @cache
 def source_hash() -> str:
     """Return the SHA-256 of all modules and robots of the package, as they lie on this machine.
 
-    Two installations with the same hash compute the same, whatever version they state. An
-    installation of bytecode without sources is identified by its bytecode.
+    Two installations with the same hash compute the same, whatever
+    version they state. An installation of bytecode without sources is
+    identified by its bytecode.
     """
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("gough"), "")):

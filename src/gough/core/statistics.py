@@ -1,7 +1,8 @@
 """Quantiles, tail probabilities and tests.
 
-They use scipy.special, because importing scipy.stats takes half of the time of a start. SciPy
-itself imports scipy.special when the first of them is called.
+They use scipy.special, because importing scipy.stats takes half of the
+time of a start. SciPy itself imports scipy.special when the first of
+them is called.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import TINY, BoolArray, FloatArray
 
-LJUNG_BOX_LAGS = 20  # most lags; the usual choice for logs of a few hundred samples or more
+# most lags; the usual choice for logs of a few hundred samples or more
+LJUNG_BOX_LAGS = 20
 LJUNG_BOX_SAMPLES_PER_LAG = 5  # short logs have fewer lags
 MAX_CORRELATION_LAGS = 200  # samples
 GAUSSIAN_MEDIAN = 0.6744897501960817  # median of |x| of standard normal x
@@ -37,7 +39,8 @@ def robust_scores(values: FloatArray, least: ArrayLike = 1e-300) -> FloatArray:
 
     Args:
         values: Samples of each column, (n, r).
-        least: Lower bound of the standard deviation of each column, (r,) or a number.
+        least: Lower bound of the standard deviation of each column,
+            (r,) or a number.
     """
     distance = values - np.median(values, axis=0)
     return np.asarray(distance / np.maximum(robust_scale(distance), least))
@@ -69,8 +72,8 @@ def f_tail(value: float, dof: float, denominator_dof: float) -> float:
     Args:
         value: Of the F statistic.
         dof: Degrees of freedom of the numerator.
-        denominator_dof: Degrees of freedom of the denominator; if infinite, F is
-            chi-squared / dof.
+        denominator_dof: Degrees of freedom of the denominator; if
+            infinite, F is chi-squared / dof.
     """
     if not np.isfinite(denominator_dof):
         return float(chi2_tail(value * dof, dof))
@@ -85,7 +88,8 @@ def f_quantile(probability: float, dof: float, denominator_dof: float) -> float:
 def squared_memory(deviation: FloatArray) -> float:
     """Return 1 + 2 sum_l rho_l^2 of noise, (k, t).
 
-    So many samples determine a mean square as well as one independent sample.
+    So many samples determine a mean square as well as one independent
+    sample.
     """
     power = float((deviation**2).sum())
     if power <= 0:
@@ -102,7 +106,8 @@ def squared_memory(deviation: FloatArray) -> float:
 def holm(p: FloatArray) -> FloatArray:
     """Return p-values corrected for multiple tests by Holm's method, (n,).
 
-    The k-th smallest of n is multiplied by n - k + 1; they never fall, and are at most 1.
+    The k-th smallest of n is multiplied by n - k + 1; they never fall,
+    and are at most 1.
     """
     order = np.argsort(p, kind="stable")
     multiplied = np.arange(len(p), 0, -1) * p[order]
@@ -114,9 +119,10 @@ def holm(p: FloatArray) -> FloatArray:
 def ljung_box(residual: FloatArray, mask: BoolArray | None = None) -> FloatArray:
     """Return the p-value of the Ljung-Box test for white noise of each column, (r,).
 
-    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees of freedom as lags
-    (Ljung and Box 1978), for n valid samples of a column and n_k pairs of valid samples at
-    lag k (n - k if all are valid). There are 20 lags, or a fifth of the samples if that is
+    Q = n (n + 2) sum_k rho_k^2 / n_k, chi-squared with as many degrees
+    of freedom as lags (Ljung and Box 1978), for n valid samples of a
+    column and n_k pairs of valid samples at lag k (n - k if all are
+    valid). There are 20 lags, or a fifth of the samples if that is
     less; NaN if there is not even one.
 
     Args:

@@ -18,7 +18,8 @@ from gough.core.errors import InvalidInput, MissingLibrary, StorageFault
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 ROW_GROUPS = re.compile(r"#row_groups=(\d+):(\d+)$")
 STREAM_BUFFER = 2**20  # bytes read ahead of a reader
-ETAG_KEYS = ("ETag", "etag", "e_tag")  # of the facts that file systems of fsspec give
+# of the facts that file systems of fsspec give
+ETAG_KEYS = ("ETag", "etag", "e_tag")
 T = TypeVar("T")
 
 
@@ -38,7 +39,8 @@ def is_address(text: object) -> bool:
 class StoredFile:
     """A file at an address, with those parts of `pathlib.Path` that readers use.
 
-    `#row_groups=2:5` after the address selects row groups of a Parquet file.
+    `#row_groups=2:5` after the address selects row groups of a Parquet
+    file.
     """
 
     address: str
@@ -123,8 +125,8 @@ class StoredFile:
     def stamp(self) -> str:
         """Return a text that changes with the content, for which as little as possible is read.
 
-        Size with ETag, or with the time of change; the hash of the content in a store that
-        knows neither.
+        Size with ETag, or with the time of change; the hash of the
+        content in a store that knows neither.
         """
         if self.etag:
             return f"{self.stat().st_size} {self.etag}"
@@ -152,7 +154,8 @@ def _hash_of(blocks: Iterable[bytes]) -> str:
 def _row_group_content(stream: BinaryIO, groups: range) -> Iterator[bytes]:
     """Yield the bytes of some row groups of a Parquet file, and before them its schema.
 
-    A file that is damaged, or that has not these row groups, is known by all its bytes.
+    A file that is damaged, or that has not these row groups, is known
+    by all its bytes.
     """
     parquet = import_optional("pyarrow.parquet", "parquet")
     chunks: list[tuple[int, int]] = []

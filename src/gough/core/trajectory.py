@@ -29,11 +29,14 @@ from gough.core.files import MAX_TABLE_BYTES, read_text, write_json, write_text
 from gough.core.record import Record
 
 TRAJECTORY_FORMAT = 1  # version of trajectory files
-PERIOD_TOLERANCE = 1e-6  # difference of a period from a whole number of samples [samples]
-PERIOD_ROUNDING = 1e-12  # the same relative to the samples of a period, for very long ones
+# difference of a period from a whole number of samples [samples]
+PERIOD_TOLERANCE = 1e-6
+# the same relative to the samples of a period, for very long ones
+PERIOD_ROUNDING = 1e-12
 MIN_SAMPLES = 6  # of a sampled trajectory: a quintic has six coefficients
 TIME_ROUNDING = 1e-9  # by which times may exceed the duration, relative to it
-# Signals of a coordinate, each with what follows the coordinate's unit in its unit.
+# Signals of a coordinate, each with what follows the coordinate's unit
+# in its unit.
 SIGNAL_UNITS = {"position": "", "velocity": "/s", "acceleration": "/s2"}
 
 PositionVelocityAcceleration = tuple[FloatArray, FloatArray, FloatArray]
@@ -84,8 +87,8 @@ class Trajectory(Record, ABC):
     def times(self, rate: float) -> FloatArray:
         """Return the sample times of a controller over the motion, (t,). [s]
 
-        A periodic motion ends one sample before it repeats, so that no sample is doubled
-        when periods follow each other.
+        A periodic motion ends one sample before it repeats, so that no
+        sample is doubled when periods follow each other.
 
         Args:
             rate: Sampling rate. [Hz]
@@ -119,8 +122,8 @@ class Trajectory(Record, ABC):
     def table(self, rate: float = 200.0) -> dict[str, FloatArray]:
         """Return columns with time, position, velocity and acceleration of each coordinate.
 
-        Headings include the units: `time [s]`, `leg1.slider.position [m]`,
-        `leg1.slider.velocity [m/s]`, ...
+        Headings include the units: `time [s]`, `leg1.slider.position
+        [m]`, `leg1.slider.velocity [m/s]`, ...
 
         Args:
             rate: Sampling rate. [Hz]
@@ -206,8 +209,10 @@ class Fourier(Trajectory):
 
     frequency: float  # [Hz]
     offset: FloatArray  # x0, (c,) [m or rad]
-    mu: FloatArray  # cosine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
-    nu: FloatArray  # sine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
+    # cosine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
+    mu: FloatArray
+    # sine coefficients of the velocity, (harmonics, c) [m/s or rad/s]
+    nu: FloatArray
     periods: int = 1  # number of repetitions
 
     def __post_init__(self) -> None:
@@ -252,8 +257,9 @@ class Fourier(Trajectory):
     def on_rate(self, rate: float) -> Fourier:
         """Return the trajectory with a period of a whole number of controller samples.
 
-        The frequency changes to the nearest one that fits. The coefficients (velocities)
-        stay, so positions about the offset scale by less than half a sample per period.
+        The frequency changes to the nearest one that fits. The
+        coefficients (velocities) stay, so positions about the offset
+        scale by less than half a sample per period.
 
         Args:
             rate: Sampling rate of the controller. [Hz]
@@ -278,8 +284,9 @@ def fourier_basis(
 ) -> PositionVelocityAcceleration:
     """Return the derivatives of position, velocity and acceleration by (offset, mu, nu).
 
-    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)] and its derivatives
-    by time, w = 2 pi frequency; each (t, 1 + 2 harmonics).
+    AH09 (12), (14), (15): [1, sin(k w t) / (k w), -cos(k w t) / (k w)]
+    and its derivatives by time, w = 2 pi frequency; each (t, 1 + 2
+    harmonics).
 
     Args:
         time: (t,). [s]
@@ -301,8 +308,8 @@ def fourier_basis(
 def rest_basis(harmonics: int) -> tuple[FloatArray, FloatArray]:
     """Return orthonormal bases of the mu and of the nu that start at rest.
 
-    The sums of mu_k (velocity) and of k nu_k (acceleration) are zero; each basis is
-    (harmonics, harmonics - 1).
+    The sums of mu_k (velocity) and of k nu_k (acceleration) are zero;
+    each basis is (harmonics, harmonics - 1).
     """
     if harmonics < 2:
         raise InvalidTrajectory(
@@ -325,9 +332,10 @@ def _orthogonal_complement(vector: FloatArray) -> FloatArray:
 class Sampled(Trajectory):
     """A curve through samples.
 
-    With velocity and acceleration given, the quintic that meets all three at every sample;
-    otherwise a quintic interpolating spline of the positions (periodic if `repeats` is
-    given), whose derivatives are the velocities.
+    With velocity and acceleration given, the quintic that meets all
+    three at every sample; otherwise a quintic interpolating spline of
+    the positions (periodic if `repeats` is given), whose derivatives
+    are the velocities.
     """
 
     kind: ClassVar[str] = "sampled"  # in files
@@ -336,7 +344,8 @@ class Sampled(Trajectory):
     position: FloatArray  # (t, c) [m or rad]
     velocity: FloatArray | None = None  # (t, c) [m/s or rad/s]
     acceleration: FloatArray | None = None  # (t, c) [m/s2 or rad/s2]
-    # period, later than the last sample; None for a motion that ends [s]
+    # period, later than the last sample; None for a motion that ends
+    # [s]
     repeats: float | None = None
 
     def __post_init__(self) -> None:
@@ -386,7 +395,8 @@ class Sampled(Trajectory):
     def at(self, time: ArrayLike) -> PositionVelocityAcceleration:
         """Return position, velocity and acceleration, each (t, c).
 
-        Times outside 0 to `duration` are an error unless the motion repeats.
+        Times outside 0 to `duration` are an error unless the motion
+        repeats.
         """
         t = as_times(time)
         if self.repeats is not None:
@@ -441,8 +451,9 @@ def _quintic_hermite(
 ) -> Any:
     """Return the piecewise quintic with these positions, velocities and accelerations.
 
-    In a piece of length h it is sum_k c_k u^k with u from 0 to 1. The values at u = 0 give
-    c_0, c_1 and c_2; what these do not explain at u = 1 (dp, dv, da) gives the others.
+    In a piece of length h it is sum_k c_k u^k with u from 0 to 1. The
+    values at u = 0 give c_0, c_1 and c_2; what these do not explain at
+    u = 1 (dp, dv, da) gives the others.
     """
     from scipy.interpolate import PPoly  # here, because its import takes long
 
@@ -464,15 +475,17 @@ def _quintic_hermite(
 class Eased(Trajectory):
     """Another trajectory with a smooth start from rest and a smooth stop.
 
-    x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5 over the ramp, so
-    velocity and acceleration vanish at start and end. Between the ramps the motion is the
-    base, `ramp`/2 later. Before the start and after the end it does not move.
+    x(t) = base(s(t)); the pace ds/dt rises as 10 u^3 - 15 u^4 + 6 u^5
+    over the ramp, so velocity and acceleration vanish at start and end.
+    Between the ramps the motion is the base, `ramp`/2 later. Before the
+    start and after the end it does not move.
     """
 
     kind: ClassVar[str] = "eased"  # in files
 
     base: Trajectory  # whose path it follows
-    ramp: float  # time to reach full speed, at most the duration of the base [s]
+    # time to reach full speed, at most the duration of the base [s]
+    ramp: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -548,7 +561,8 @@ TRAJECTORY_KINDS: dict[str, type[Trajectory]] = {
 def _from_dict(content: Any) -> Trajectory:
     """Return the trajectory that `Trajectory.to_dict` described.
 
-    The `settings` of its design, which a file may also hold, are not read.
+    The `settings` of its design, which a file may also hold, are not
+    read.
     """
     arguments = dict(content) if isinstance(content, Mapping) else {}
     version = arguments.pop("format", None)
@@ -583,7 +597,8 @@ def load_trajectory(path: str | os.PathLike[str], *, robot: str | None = None) -
 
     Args:
         path: Of the file.
-        robot: Name of the robot that will run it; a file made for another one is an error.
+        robot: Name of the robot that will run it; a file made for
+            another one is an error.
     """
     text = read_text(path, MAX_TABLE_BYTES, InvalidTrajectory)
     try:

@@ -84,7 +84,8 @@ KNOWN_UNITS: dict[str, tuple[float, str]] = {
     "unit": (1.0, "none"),
 }
 
-# Characters of other spellings of a unit, and what `KNOWN_UNITS` has instead.
+# Characters of other spellings of a unit, and what `KNOWN_UNITS` has
+# instead.
 _SPELLINGS = str.maketrans(
     {
         "²": "2",
@@ -98,7 +99,8 @@ _SPELLINGS = str.maketrans(
         ".": "",
     }
 )
-# Words and spellings that headers of other programs have, in lower case if that is no other unit.
+# Words and spellings that headers of other programs have, in lower case
+# if that is no other unit.
 _UNIT_WORDS = {
     # the units themselves, written in capitals
     "mm": "mm",
@@ -199,7 +201,8 @@ def conversion(unit: str, dimension: str | None = None) -> float:
     """Return the factor that converts a number in `unit` to SI.
 
     Raises:
-        InvalidInput: The unit is not known, or is not one of the dimension.
+        InvalidInput: The unit is not known, or is not one of the
+            dimension.
     """
     entry = KNOWN_UNITS.get(canonical(unit))
     if entry is None:

@@ -28,16 +28,19 @@ Failure = LoopNotClosed | InvalidMechanism
 FROM_START_VALUES = "from the start values"
 # A loop is closed below this residual. [rad, or lengths of the robot]
 LOOP_TOLERANCE = 1e-10
-# Starts of a search are drawn in boxes of these half widths around the pose so far, the smaller
-# boxes first. [rad, or lengths of the robot]
+# Starts of a search are drawn in boxes of these half widths around the
+# pose so far, the smaller boxes first. [rad, or lengths of the robot]
 SEARCH_BOXES = (0.3, 1.0, 3.0)
 DRAWS_PER_BOX = 12
-# Residual below which lengths and angles printed with five digits explain an open loop.
+# Residual below which lengths and angles printed with five digits
+# explain an open loop.
 PRINTED_DIGITS_RESIDUAL = 1e-5
-# A body is idle if its centre of mass is this near its axis, in lengths of the robot: motors feel a
-# hundredth of its weight at most. Rods drawn in CAD have theirs on the axis to 1e-15.
+# A body is idle if its centre of mass is this near its axis, in lengths
+# of the robot: motors feel a hundredth of its weight at most. Rods
+# drawn in CAD have theirs on the axis to 1e-15.
 IDLE_OFFSET = 1e-2
-# A search closes loops this well before it adds the next loop. [rad, or lengths of the robot]
+# A search closes loops this well before it adds the next loop. [rad, or
+# lengths of the robot]
 SEARCH_TOLERANCE = 1e-6
 # Coordinates named in the message of a loop that stays open.
 SHOWN_COORDINATES = 12
@@ -46,15 +49,17 @@ SHOWN_COORDINATES = 12
 def assemble_start(loops: Loops) -> tuple[FloatArray, str]:
     """Return a pose near the start values that closes the loops, (n,), and how it was found.
 
-    Newton steps are tried first, with the platform locked, else the motors, else nothing.
-    If they end open, outside the limits or with welds half a turn apart, the loops are
-    closed one after the other, each together with those before, by bounded least squares
-    from poses drawn around the one so far. Of the poses that close, in the smallest box
-    that has any, the one nearest to the start is returned.
+    Newton steps are tried first, with the platform locked, else the
+    motors, else nothing. If they end open, outside the limits or with
+    welds half a turn apart, the loops are closed one after the other,
+    each together with those before, by bounded least squares from poses
+    drawn around the one so far. Of the poses that close, in the
+    smallest box that has any, the one nearest to the start is returned.
 
     Raises:
         LoopNotClosed: No closed pose was found.
-        InvalidMechanism: The loops close only outside the position limits.
+        InvalidMechanism: The loops close only outside the position
+            limits.
     """
     joints = loops.mechanism.joints
     platform = np.array([joint.virtual for joint in joints])
@@ -93,8 +98,8 @@ def _not_closed(loops: Loops, pose: FloatArray) -> LoopNotClosed:
 class _Search:
     """Closes one loop after the other from random poses.
 
-    The closures are written as fractions of the robot, with additional equations that lead
-    away from branches that are not meant.
+    The closures are written as fractions of the robot, with additional
+    equations that lead away from branches that are not meant.
     """
 
     def __init__(self, loops: Loops) -> None:
@@ -120,8 +125,8 @@ class _Search:
     def run(self, locked: BoolArray) -> tuple[FloatArray, list[FloatArray]]:
         """Return the closed pose nearest to the start and all closed poses that were found.
 
-        Without a closed pose the first is one that is nearly closed. Coordinates that carry
-        a loop as a whole stay where they are.
+        Without a closed pose the first is one that is nearly closed.
+        Coordinates that carry a loop as a whole stay where they are.
 
         Args:
             locked: Coordinates that stay where they are, (n,).
@@ -151,7 +156,8 @@ class _Search:
         Args:
             pose: Pose that closes the loops before, (n,).
             involved: Coordinates that may move, (n,).
-            choices: Coordinates that are drawn, alternately one or the other, (n,) each.
+            choices: Coordinates that are drawn, alternately one or the
+                other, (n,) each.
         """
         for box in (0.0, *SEARCH_BOXES):
             closed: list[FloatArray] = []
@@ -340,7 +346,8 @@ def gauss_newton(
         free: Coordinates that move, (n,); all by default.
 
     Returns:
-        The configuration (n,) and the closure residual as fractions of the robot (c,).
+        The configuration (n,) and the closure residual as fractions of
+            the robot (c,).
     """
     q = np.array(start, dtype=float)
     if free is None:
@@ -370,8 +377,8 @@ def idle_directions(loops: Loops, motions: FloatArray, passive: list[int]) -> Fl
     """Return motions that move no centre of mass, (k, passive): rods that spin about their axes.
 
     Args:
-        motions: Motions of the passive coordinates that keep the loops closed with the
-            motors locked, (s, passive).
+        motions: Motions of the passive coordinates that keep the loops
+            closed with the motors locked, (s, passive).
         passive: Coordinates without motor.
     """
     mechanism = loops.mechanism

@@ -30,16 +30,19 @@ from gough.engine.model import Model
 from gough.kernels import cache
 from gough.kernels.kernel import hash_of_package
 
-# Help text of an option of every function that computes base parameters.
+# Help text of an option of every function that computes base
+# parameters.
 TIE_LEGS = "Take parameters that the robot file declares tied as equal across legs."
 # Rounding error of a column of unit norm.
 COLUMN_ROUNDING = 1e-14
-# Rank thresholds tried in turn if draws of no size agree on a gap, as for spatial linkages with one
-# degree of freedom, where the effect of parameters decreases gradually.
+# Rank thresholds tried in turn if draws of no size agree on a gap, as
+# for spatial linkages with one degree of freedom, where the effect of
+# parameters decreases gradually.
 RANK_THRESHOLDS = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 # A gap between columns and rounding is at least this ratio.
 RANK_GAP_RATIO = 100.0
-# Random configurations keep this fraction of the reference configuration's singularity margins.
+# Random configurations keep this fraction of the reference
+# configuration's singularity margins.
 DRAWN_MARGIN_FRACTION = 0.1
 # Coordinates are drawn over at least this fraction of their step scale.
 MIN_DRAWN_FRACTION = 0.02
@@ -48,19 +51,22 @@ TRAVEL_STEPS = 10
 # Exponent of the length in the unit of an inertial parameter.
 LENGTH_EXPONENT = {"kg": 0, "kg m": 1, "kg m2": 2}
 
-# Base parameters that were found, by model and by what was asked for: a fact of the robot.
+# Base parameters that were found, by model and by what was asked for: a
+# fact of the robot.
 _KNOWN_BASES: WeakKeyDictionary[Model, dict[_Query, BaseParameters]] = WeakKeyDictionary()
 
 
 def random_motion(model: Model, samples: int, seed: int = 0, reach: float = 0.6) -> Motion:
     """Return random configurations, loops closed, with random velocities and accelerations.
 
-    Velocities are about sqrt(g / L) times the range of a coordinate, with L the robot's
-    length, and accelerations g / L times the range. So gravity, inertial and centrifugal
-    forces have the same order of magnitude whatever the size of the robot.
+    Velocities are about sqrt(g / L) times the range of a coordinate,
+    with L the robot's length, and accelerations g / L times the range.
+    So gravity, inertial and centrifugal forces have the same order of
+    magnitude whatever the size of the robot.
 
     Args:
-        reach: Fraction of the coordinate ranges used, around the reference configuration.
+        reach: Fraction of the coordinate ranges used, around the
+            reference configuration.
     """
     if samples < 1:
         raise InvalidInput(
@@ -130,9 +136,10 @@ def _random_configurations(
 def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]:
     """Return the range of each independent coordinate around the reference configuration.
 
-    The range is a fraction `reach` of what the position limits of all coordinates allow, on
-    the joint side of gears too. Without limits it is a fraction of the step scale of the
-    loops; where there is no loop, of what moves the slowest coordinate by a radian or the
+    The range is a fraction `reach` of what the position limits of all
+    coordinates allow, on the joint side of gears too. Without limits it
+    is a fraction of the step scale of the loops; where there is no
+    loop, of what moves the slowest coordinate by a radian or the
     robot's length.
 
     Returns:
@@ -155,8 +162,9 @@ def _ranges(model: Model, by: By, reach: float) -> tuple[FloatArray, FloatArray]
         if min(below, above) > MIN_DRAWN_FRACTION * scale:
             below = above = min(below, above)
         elif max(below, above) < MIN_DRAWN_FRACTION * scale:
-            # The limits allow too little motion to distinguish parameters; base parameters are a
-            # property of the structure, not of the limits.
+            # The limits allow too little motion to distinguish
+            # parameters; base parameters are a property of the
+            # structure, not of the limits.
             below = above = MIN_DRAWN_FRACTION * scale
         low[k] = -below
         high[k] = above
@@ -169,7 +177,8 @@ def _allowed_change(
     """Return how far the position limits let an independent coordinate move, to first order.
 
     Args:
-        speed: Velocity of all coordinates per unit of the independent one, (n,).
+        speed: Velocity of all coordinates per unit of the independent
+            one, (n,).
         moving: Indices of the coordinates that move with it.
         default: Allowed change if no limit is given.
     """
@@ -190,10 +199,12 @@ def _travel(model: Model, by: By, change: FloatArray) -> tuple[FloatArray, BoolA
     """Move the independent coordinates from the reference configuration in small steps.
 
     Args:
-        change: Change of the independent coordinates, (t, m). [m or rad]
+        change: Change of the independent coordinates, (t, m). [m or
+            rad]
 
     Returns:
-        Configurations (t, n), the reference where one cannot be reached, and which are
+        Configurations (t, n), the reference where one cannot be
+            reached, and which are
         reached (t,).
     """
     chain = model.kinematics
@@ -222,27 +233,34 @@ def base_parameters(
 ) -> BaseParameters:
     """Find the base parameters of a robot, or of an experiment with and without payloads.
 
-    This is a QR decomposition without pivoting of the regressor at random configurations:
-    columns are taken from first to last and the first independent ones kept (BG13
-    (22)-(23)). With payloads the unloaded and loaded regressors are stacked as in BG13
-    (29), so that payload parameters are distinguished from those of the platform. Rows and
-    columns are equilibrated. Two draws and both together, twice as many samples, must give
-    the same columns; the singular value gap tells how clear the decision is.
+    This is a QR decomposition without pivoting of the regressor at
+    random configurations: columns are taken from first to last and the
+    first independent ones kept (BG13 (22)-(23)). With payloads the
+    unloaded and loaded regressors are stacked as in BG13 (29), so that
+    payload parameters are distinguished from those of the platform.
+    Rows and columns are equilibrated. Two draws and both together,
+    twice as many samples, must give the same columns; the singular
+    value gap tells how clear the decision is.
 
-    If the last singular value kept is not clearly above the first one dropped, as numbers of
-    few digits make parameters out of combinations that differ by rounding only, the widest gap
-    decides, and the other count is kept in `finer_count`.
+    If the last singular value kept is not clearly above the first one
+    dropped, as numbers of few digits make parameters out of
+    combinations that differ by rounding only, the widest gap decides,
+    and the other count is kept in `finer_count`.
 
-    Right angles of few digits (1.57, 1.5708) are taken as exact: otherwise combinations that
-    no data can distinguish become parameters. Efforts of base parameters then differ from
-    those of standard ones, by as much as the angles were rounded (1e-3 for 1.57).
+    Right angles of few digits (1.57, 1.5708) are taken as exact:
+    otherwise combinations that no data can distinguish become
+    parameters. Efforts of base parameters then differ from those of
+    standard ones, by as much as the angles were rounded (1e-3 for
+    1.57).
 
-    They are found once for a robot and what is asked of it: they are kept beside its compiled
-    kernels, for the next start too.
+    They are found once for a robot and what is asked of it: they are
+    kept beside its compiled kernels, for the next start too.
 
     Args:
-        parameters: Names to consider, in order; all standard ones in base order by default.
-        tie_legs: Take the parameters the robot file declares tied as equal across legs.
+        parameters: Names to consider, in order; all standard ones in
+            base order by default.
+        tie_legs: Take the parameters the robot file declares tied as
+            equal across legs.
         payloads: Payloads carried in some recordings of the experiment.
     """
     known = _KNOWN_BASES.setdefault(model, {})
@@ -265,8 +283,9 @@ class _Query(NamedTuple):
 def _stored_base(model: Model, query: _Query) -> BaseParameters:
     """Return base parameters from the cache on disk; they are found and written if absent.
 
-    Robots with closures that are not Gough's own are not stored, nor those with load-dependent
-    friction, whose regressor depends on more than the robot.
+    Robots with closures that are not Gough's own are not stored, nor
+    those with load-dependent friction, whose regressor depends on more
+    than the robot.
     """
     if not model.graph_key or model.mechanism.load_dependent:
         return _find_base(model, query)
@@ -360,9 +379,10 @@ class _Draw:
     def _has_effect(self, column: int, regressor: FloatArray, motion: Motion) -> bool:
         """Return whether a column of the regressor is more than rounding.
 
-        With the rows in units of a radian or the robot's length L, a column of m is about g
-        L, of mx about g, of Ixx about g / L; ten decimal orders below that it is rounding.
-        A joint term has no effect if its joint does not move.
+        With the rows in units of a radian or the robot's length L, a
+        column of m is about g L, of mx about g, of Ixx about g / L; ten
+        decimal orders below that it is rounding. A joint term has no
+        effect if its joint does not move.
         """
         name = self.names[column]
         mechanism = self.model.mechanism
@@ -400,7 +420,8 @@ def _equilibrate(
     """Scale samples, rows and columns (in this order, three times) to equal norms.
 
     Returns:
-        The draws as matrices (t r, p), and what their columns were divided by (p,).
+        The draws as matrices (t r, p), and what their columns were
+            divided by (p,).
     """
     W = np.concatenate(draws)
     scale = np.ones(W.shape[2])
@@ -439,8 +460,10 @@ def _cut_at_clear_gap(
     """Return fewer base parameters if only fewer are clearly separated from rounding.
 
     Args:
-        base: With all columns that differ from those before by more than rounding errors.
-        triangles: R factors of the equilibrated regressors of the draws, (p, p) each.
+        base: With all columns that differ from those before by more
+            than rounding errors.
+        triangles: R factors of the equilibrated regressors of the
+            draws, (p, p) each.
         scale: What the columns were divided by, (p,).
     """
     count = base.clear_count
@@ -461,9 +484,9 @@ def _cut_at_clear_gap(
 def _independent(triangle: FloatArray, rounding: float) -> list[int]:
     """Return the columns that do not depend linearly on those before them.
 
-    The norm of a column orthogonal to those before it is either a fraction of the column or
-    rounding. The threshold lies in the lowest gap above rounding, or without one in the
-    widest gap.
+    The norm of a column orthogonal to those before it is either a
+    fraction of the column or rounding. The threshold lies in the lowest
+    gap above rounding, or without one in the widest gap.
     """
     floor = COLUMN_ROUNDING / 100
     norms = _orthogonalise(triangle, COLUMN_ROUNDING)[0]
@@ -479,7 +502,8 @@ def _orthogonalise(triangle: FloatArray, threshold: float) -> tuple[FloatArray, 
     """Project the independent columns before it out of each column.
 
     Returns:
-        The norm of what remains of each column (p,), and the independent columns: those whose
+        The norm of what remains of each column (p,), and the
+            independent columns: those whose
         norm is above the threshold.
     """
     basis = np.zeros((len(triangle), 0))
@@ -501,9 +525,10 @@ def standard_from_base(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard parameters (p,) and a load (10 l,) with the efforts of base parameter values.
 
-    The regressor of base parameters consists of independent columns of the standard one. So
-    base values in these columns and zeros elsewhere give the same efforts for every motion,
-    though they are not physically consistent.
+    The regressor of base parameters consists of independent columns of
+    the standard one. So base values in these columns and zeros
+    elsewhere give the same efforts for every motion, though they are
+    not physically consistent.
     """
     values = np.asarray(values, dtype=float)
     check_shape(values, (len(base),), "base parameter values")

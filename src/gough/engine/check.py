@@ -28,13 +28,17 @@ class CheckSettings(Settings):
 class Check(Record):
     """Facts about a robot, computed from its file alone."""
 
-    model: Model  # the robot in its reference configuration, where all below is evaluated
+    # the robot in its reference configuration, where all below is
+    # evaluated
+    model: Model
     closure_residual: float  # largest closure error [m or rad]
-    # Distance to a Type-1 singularity, 0 singular, 1 best; None without platform.
+    # Distance to a Type-1 singularity, 0 singular, 1 best; None without
+    # platform.
     type1_margin: float | None
     type2_margin: float  # distance to a Type-2 singularity, 0 singular, 1 best
     base: BaseParameters  # the base parameters
-    tied: bool  # whether parameters are tied across legs as the robot file declares
+    # whether parameters are tied across legs as the robot file declares
+    tied: bool
     # what was ignored or assumed of the file of another program
     import_notes: tuple[str, ...] = ()
 
@@ -42,7 +46,8 @@ class Check(Record):
     def notices(self) -> tuple[Notice, ...]:
         """Warn if the number of base parameters is not clear, with both that are possible.
 
-        Also say what was ignored or assumed of the file of another program.
+        Also say what was ignored or assumed of the file of another
+        program.
         """
         imported = [Notice(rule="import", level="info", text=note) for note in self.import_notes]
         return (*self._parameter_notices(), *imported)

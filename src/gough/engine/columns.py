@@ -50,8 +50,8 @@ class Columns:
     def unit_load(self, name: Parameter) -> FloatArray:
         """Return one unit of a payload parameter as a load, (10 l,).
 
-        The payload parameter is about the payload's frame, the load about the frames of
-        bodies.
+        The payload parameter is about the payload's frame, the load
+        about the frames of bodies.
         """
         body, inertial = self._mounted(name)
         load = np.zeros((len(self.load_bodies), len(INERTIAL)))
@@ -66,7 +66,8 @@ class Columns:
         """Return the body of a payload and one unit of a payload parameter about its frame, (10,).
 
         Args:
-            name: The payload parameter, which is about the payload's frame.
+            name: The payload parameter, which is about the payload's
+                frame.
         """
         unit = np.eye(len(INERTIAL))[INERTIAL.index(name.kind)]
         for payload in self.mechanism.payloads:
@@ -79,7 +80,8 @@ class Columns:
     def resolve(self, name: str) -> tuple[Parameter, ...]:
         """Return the standard parameters that a name stands for.
 
-        These are the parameter itself, all members of a tie, or parameters of a load body.
+        These are the parameter itself, all members of a tie, or
+        parameters of a load body.
 
         Raises:
             InvalidInput: The robot has no such parameter.
@@ -116,7 +118,8 @@ class Columns:
         """Return the standard parameter names in base order.
 
         Args:
-            tie_legs: Return parameters tied across legs once, under their common name.
+            tie_legs: Return parameters tied across legs once, under
+                their common name.
         """
         names = [self.mechanism.standard.names[i] for i in self.mechanism.base_order]
         if not tie_legs:
@@ -146,7 +149,8 @@ class Columns:
         """Return the standard parameters of the robot file, some of them changed, (p,).
 
         Args:
-            changes: New values by name; a tied name changes all its members.
+            changes: New values by name; a tied name changes all its
+                members.
         """
         table = self.mechanism.standard.as_dict()
         for name, number in (changes or {}).items():
@@ -160,7 +164,8 @@ def column_names(
 ) -> tuple[Parameter, ...]:
     """Return the names of regressor columns.
 
-    These are the given names, or the independent standard parameters of base parameters.
+    These are the given names, or the independent standard parameters of
+    base parameters.
     """
     if isinstance(parameters, BaseParameters):
         return tuple(parameters.standard[i] for i in parameters.independent)

@@ -1,27 +1,32 @@
 """Coulomb friction over a time step, treated implicitly.
 
-The sign of the velocity u of a joint is linear inside its dead band b, so that friction is
-a stiff damper there: its rate is r = F / (b m), with the friction F and the mass m that the
-joint moves. An explicit integrator needs steps of about 1 / r. Here the sign of each joint
-is held over a step h at its mean, which depends on the velocity u1 at the end,
+The sign of the velocity u of a joint is linear inside its dead band b,
+so that friction is a stiff damper there: its rate is r = F / (b m),
+with the friction F and the mass m that the joint moves. An explicit
+integrator needs steps of about 1 / r. Here the sign of each joint is
+held over a step h at its mean, which depends on the velocity u1 at the
+end,
 
     s = f mean(sign, u from u0 to u1) + (1 - f) sign(u1),    f = (1 + z/3) / (1 + z/2 + z^2/6).
 
-The first mean is that of a velocity that changes uniformly, exact where a joint passes
-through its band. The second one lets a joint stop. With z = h r one joint inside its band
-decays by 1 / (1 + z + z^2/2 + z^3/6), an approximation of exp(-z) that is of third order
-and never negative: a joint at rest does not chatter, whatever the step. From outside the
-band, at v0 = |u0|, z is multiplied by 4 v0 b / (v0 + b)^2: friction that can stop a joint
-within the step does, and friction that cannot lets it pass.
+The first mean is that of a velocity that changes uniformly, exact where
+a joint passes through its band. The second one lets a joint stop. With
+z = h r one joint inside its band decays by 1 / (1 + z + z^2/2 + z^3/6),
+an approximation of exp(-z) that is of third order and never negative: a
+joint at rest does not chatter, whatever the step. From outside the
+band, at v0 = |u0|, z is multiplied by 4 v0 b / (v0 + b)^2: friction
+that can stop a joint within the step does, and friction that cannot
+lets it pass.
 
-With the mass matrix M of the rows, E the velocities of joints by those of the rows and e
-the part of their accelerations without the rows', the mean acceleration a solves
+With the mass matrix M of the rows, E the velocities of joints by those
+of the rows and e the part of their accelerations without the rows', the
+mean acceleration a solves
 
     M a = p - E^T F s(u1),    u1 = u0 + h (E a + e).
 
-s increases with u1, so that there is one solution. Newton's method would jump back and
-forth over narrow bands; a joint that changes direction in an iteration is therefore
-linearised at zero velocity.
+s increases with u1, so that there is one solution. Newton's method
+would jump back and forth over narrow bands; a joint that changes
+direction in an iteration is therefore linearised at zero velocity.
 """
 
 from __future__ import annotations
@@ -32,9 +37,10 @@ import casadi as ca
 
 from gough.engine.elimination import cholesky_solve
 
-# Iterations for the mean signs. For a hexapod whose 18 joints all rest or reverse under random
-# efforts three leave less than 0.01 band at z = 2, and at z = 7 in nine of ten cases. A rest
-# is not lost: signs are limited, and the next step starts from the velocities reached.
+# Iterations for the mean signs. For a hexapod whose 18 joints all rest
+# or reverse under random efforts three leave less than 0.01 band at z =
+# 2, and at z = 7 in nine of ten cases. A rest is not lost: signs are
+# limited, and the next step starts from the velocities reached.
 SIGN_ITERATIONS = 3
 NARROWEST_BAND = 1e-9  # narrower ones are widened to this [m/s or rad/s]
 
@@ -43,11 +49,14 @@ NARROWEST_BAND = 1e-9  # narrower ones are widened to this [m/s or rad/s]
 class CoulombJoints:
     """Joints with Coulomb friction at the start of a step, as expressions."""
 
-    closure_map: ca.SX  # E, velocities of these joints by those of the rows, (f, m)
-    bias_acceleration: ca.SX  # e, their accelerations if those of the rows are zero, (f,)
+    # E, velocities of these joints by those of the rows, (f, m)
+    closure_map: ca.SX
+    # e, their accelerations if those of the rows are zero, (f,)
+    bias_acceleration: ca.SX
     velocity: ca.SX  # u0, (f,)
     band: ca.SX  # b, (f,)
-    friction: ca.SX  # F, derivatives of efforts by the signs of velocities, (f,)
+    # F, derivatives of efforts by the signs of velocities, (f,)
+    friction: ca.SX
     sign: ca.SX  # of u0, linear inside the band, (f,)
 
     def held_sign(self, mass: ca.SX, force: ca.SX, h: ca.SX) -> ca.SX:
@@ -55,7 +64,8 @@ class CoulombJoints:
 
         Args:
             mass: Mass matrix of the rows, (m, m).
-            force: M times the acceleration of the rows with the signs of u0, (m,).
+            force: M times the acceleration of the rows with the signs
+                of u0, (m,).
             h: Length of the step.
         """
         E = self.closure_map
@@ -79,8 +89,8 @@ class CoulombJoints:
     def _weight(self, mass: ca.SX, h: ca.SX) -> ca.SX:
         """Return f of the module docstring for each joint, (f,).
 
-        The masses are those of the diagonal of M: they decide how means are weighted, not
-        whether the step is stable.
+        The masses are those of the diagonal of M: they decide how means
+        are weighted, not whether the step is stable.
         """
         mobility = (self.closure_map**2) @ (1 / ca.diag(mass))
         band = ca.fmax(self.band, NARROWEST_BAND)
@@ -91,8 +101,8 @@ class CoulombJoints:
     def _mean_sign(self, end: ca.SX, weight: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return the mean sign s of each joint and its derivative by the velocity at the end.
 
-        With P(u) the integral of the sign, the mean over a uniform change is
-        (P(u1) - P(u0)) / (u1 - u0).
+        With P(u) the integral of the sign, the mean over a uniform
+        change is (P(u1) - P(u0)) / (u1 - u0).
         """
         band = ca.fmax(self.band, NARROWEST_BAND)
         rate = 1 / band

@@ -1,31 +1,34 @@
 """Exact derivatives of the regressor and of the robot's response, through the closed loops.
 
-A motion is given by the coordinates of one partition P, q_P(t), with velocities v and
-accelerations a; the closures give the others, q = q(q_P) with dq = E_P dq_P. For an
-expression f(q, v, a) that holds on closed loops,
+A motion is given by the coordinates of one partition P, q_P(t), with
+velocities v and accelerations a; the closures give the others, q =
+q(q_P) with dq = E_P dq_P. For an expression f(q, v, a) that holds on
+closed loops,
 
     df/dq_P = (df/dq) E_P,  df/dv,  df/da.
 
-The rows of the dynamics may belong to another partition than the motion; both are written
-into one graph. For the design of motions the sign of the velocity in Coulomb friction is
-tanh(qd / band), because the true one has no derivative; `response` can also use the sign of
+The rows of the dynamics may belong to another partition than the
+motion; both are written into one graph. For the design of motions the
+sign of the velocity in Coulomb friction is tanh(qd / band), because the
+true one has no derivative; `response` can also use the sign of
 regressions, which is linear within the band.
 
-Automatic differentiation of the eliminations would give a graph several times as long, so
-derivatives of the motion and the efforts are written out. With X = d qd / d q_P and
-Y = d qdd / d q_P, from the closures differentiated,
+Automatic differentiation of the eliminations would give a graph several
+times as long, so derivatives of the motion and the efforts are written
+out. With X = d qd / d q_P and Y = d qdd / d q_P, from the closures
+differentiated,
 
     K_D X_D = -d(K qd)/dq E,
     K_D Y_D = -(dc/dq E + dc/dqd X),    c = K qdd + d(K qd)/dq qd,
 
-d qdd / dv = 2 X, and the rest is E. With the tree efforts t(q, qd, qdd) = K^T lambda + (the
-rows' efforts tau),
+d qdd / dv = 2 X, and the rest is E. With the tree efforts t(q, qd, qdd)
+= K^T lambda + (the rows' efforts tau),
 
     d tau / dq_P = E_r^T ((dt/dq - d(K^T lambda)/dq) E + dt/dqd X + dt/dqdd Y),
     d tau / dv = E_r^T (dt/dqd E + 2 dt/dqdd X),    d tau / da = E_r^T dt/dqdd E,
 
-E_r the closure map of the rows' coordinates: E_r^T K^T = 0, so the change of lambda drops
-out.
+E_r the closure map of the rows' coordinates: E_r^T K^T = 0, so the
+change of lambda drops out.
 """
 
 from __future__ import annotations
@@ -60,11 +63,14 @@ class _Graph:
 
     Attributes:
         q: Symbols of all coordinates, (n,).
-        v, a: Symbols of the independent velocities and accelerations, (m,).
-        w, u: Symbols of the velocities and accelerations of all coordinates, (n,), for
-            derivatives by them; see `_substitute_rates`.
+        v, a: Symbols of the independent velocities and accelerations,
+            (m,).
+        w, u: Symbols of the velocities and accelerations of all
+            coordinates, (n,), for derivatives by them; see
+            `_substitute_rates`.
         band: Symbols of the dead bands, (n,).
-        qd, qdd: Velocities and accelerations of all coordinates as expressions of q, v, a.
+        qd, qdd: Velocities and accelerations of all coordinates as
+            expressions of q, v, a.
         closure: Closed loops of the partition of the motion.
         dynamic: Closed loops of the partition of the rows.
         check: Error of the eliminations.
@@ -215,10 +221,11 @@ class _Graph:
     def twist_norms(self) -> dict[str, tuple[ca.SX, ca.SX]]:
         """Return the norms of the platform's velocity and acceleration, and their derivatives.
 
-        They are returned by quantity: norms of the linear and angular part (2,), and
-        derivatives by q_P, v, a (2, 3m). A twist t has the rate dt/dqd qdd + dt/dq qd, and
-        the norm |t| the derivative t^T dt / |t|; a tiny constant under the root makes it
-        zero at rest.
+        They are returned by quantity: norms of the linear and angular
+        part (2,), and derivatives by q_P, v, a (2, 3m). A twist t has
+        the rate dt/dqd qdd + dt/dq qd, and the norm |t| the derivative
+        t^T dt / |t|; a tiny constant under the root makes it zero at
+        rest.
         """
         pose = body_transforms(self.model.mechanism, self.q)[self.model.mechanism.platform or BASE]
         twist = pose.twist(self.q, self.w)
@@ -244,9 +251,10 @@ class _Graph:
 def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Function:
     """Return the kernel (q, v, a, band, covariance) -> whitened regressor (m, p), check.
 
-    Its q is a closed configuration (n,), v and a are those of the partition `by`, (m,),
-    band is the velocity scale of tanh (n,), covariance that of the motor efforts (a, a).
-    The elimination of a sample is valid if its check is below
+    Its q is a closed configuration (n,), v and a are those of the
+    partition `by`, (m,), band is the velocity scale of tanh (n,),
+    covariance that of the motor efforts (a, a). The elimination of a
+    sample is valid if its check is below
     `kinematics.ELIMINATION_TOLERANCE`.
     """
     graph = _Graph(model, by)
@@ -262,8 +270,8 @@ def smooth_regressor(model: Model, names: tuple[str, ...], by: By) -> ca.Functio
 def regressor_adjoint(model: Model, names: tuple[str, ...], by: By) -> ca.Function:
     """Return the kernel (q, v, a, band, covariance, seed) -> gradients by q_P, v, a, each (m,).
 
-    They are the gradients of sum(seed * regressor) with the regressor of `smooth_regressor`
-    and a seed (m, p).
+    They are the gradients of sum(seed * regressor) with the regressor
+    of `smooth_regressor` and a seed (m, p).
     """
     graph = _Graph(model, by)
     W, covariance = graph.regressor(names)
@@ -292,17 +300,20 @@ def response(
 ) -> ca.Function:
     """Return the kernel (q, v, a, band, chi, load) -> outputs, their derivatives, check.
 
-    Outputs are (o,), their derivatives by (q_P, v, a) are (o, 3m). Chi are the standard
-    parameters (p,) and load those of the payload, for the efforts.
+    Outputs are (o,), their derivatives by (q_P, v, a) are (o, 3m). Chi
+    are the standard parameters (p,) and load those of the payload, for
+    the efforts.
 
     Args:
-        outputs: Pairs (quantity, name): `position`, `velocity`, `acceleration` of a
-            coordinate, `velocity`, `acceleration` of the platform as a whole
-            (`twist_names`), `effort` of a motor, `row` effort of a joint equation, and
-            (`regularity`, "") for the distance to singularities (see `_regularity`).
+        outputs: Pairs (quantity, name): `position`, `velocity`,
+            `acceleration` of a coordinate, `velocity`, `acceleration`
+            of the platform as a whole (`twist_names`), `effort` of a
+            motor, `row` effort of a joint equation, and (`regularity`,
+            "") for the distance to singularities (see `_regularity`).
         by: Partition of v and a.
-        smooth: Use tanh for the sign of velocities, as in a design; otherwise that of
-            regressions, whose derivative at the edge of the band is the mean of both sides.
+        smooth: Use tanh for the sign of velocities, as in a design;
+            otherwise that of regressions, whose derivative at the edge
+            of the band is the mean of both sides.
     """
     graph = _Graph(model, by, smooth)
     chi = ca.SX.sym("chi", len(model.mechanism.standard))
@@ -373,9 +384,9 @@ def _add_motion(table: _Responses, graph: _Graph) -> None:
 def gravity_regressor(model: Model, names: tuple[str, ...]) -> ca.Function:
     """Return the kernel q -> derivative of the regressor by gravity, (3 m, p), check.
 
-    Efforts are linear in gravity, so this is the regressor at rest under a unit of gravity
-    along x, y and z of the base: W(g) = W(0) + sum_k g_k dW/dg_k. Columns of joint terms
-    are zero.
+    Efforts are linear in gravity, so this is the regressor at rest
+    under a unit of gravity along x, y and z of the base: W(g) = W(0) +
+    sum_k g_k dW/dg_k. Columns of joint terms are zero.
     """
     n = len(model.mechanism.joints)
     q = ca.SX.sym("q", n)
@@ -411,9 +422,10 @@ def has_regularity(model: Model) -> bool:
 def _regularity(graph: _Graph) -> ca.SX:
     """Return a determinant relative to its value in the reference configuration.
 
-    It is 1 there, and 0 where the motors stop determining the other coordinates (Type 2).
-    With task coordinates x it is that of dq_act/dx, which also grows without bound towards
-    Type 1; with more motors than degrees of freedom that of its square; otherwise that of
+    It is 1 there, and 0 where the motors stop determining the other
+    coordinates (Type 2). With task coordinates x it is that of
+    dq_act/dx, which also grows without bound towards Type 1; with more
+    motors than degrees of freedom that of its square; otherwise that of
     K_D. It changes sign at the singularity (not if redundant).
     """
     model = graph.model

@@ -1,9 +1,11 @@
 """Sparse Gaussian elimination written out as expressions, with pivots chosen in advance.
 
-A batched LAPACK solve of the closures would be the bottleneck of every kernel. With a pivot
-order that keeps the matrix sparse, a six-legged robot costs six 3x3 and one 6x6
-elimination. The order is chosen on sample matrices. A kernel that uses it must output a
-check value, so that samples where the order is poor can be solved again with other pivots.
+A batched LAPACK solve of the closures would be the bottleneck of every
+kernel. With a pivot order that keeps the matrix sparse, a six-legged
+robot costs six 3x3 and one 6x6 elimination. The order is chosen on
+sample matrices. A kernel that uses it must output a check value, so
+that samples where the order is poor can be solved again with other
+pivots.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from gough.core.errors import SingularConfiguration
 Pivots = tuple[tuple[int, int], ...]
 SparseRow = dict[int, ca.SX]  # non-zero entries by column
 
-# Smallest accepted ratio of a pivot to the largest entry of its column (Markowitz threshold).
+# Smallest accepted ratio of a pivot to the largest entry of its column
+# (Markowitz threshold).
 PIVOT_THRESHOLD = 0.1
-# Largest entry of an equilibrated matrix below which the matrix has lost rank.
+# Largest entry of an equilibrated matrix below which the matrix has
+# lost rank.
 SMALLEST_PIVOT = 1e-10
 
 

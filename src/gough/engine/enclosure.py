@@ -1,12 +1,13 @@
 """Interval enclosures of closed chains and regressors over intervals of the motion.
 
-The dependent coordinates y for intervals of the independent coordinates x are enclosed by
-Krawczyk's operator around an estimate y0, with C an approximate inverse of K_D there:
+The dependent coordinates y for intervals of the independent coordinates
+x are enclosed by Krawczyk's operator around an estimate y0, with C an
+approximate inverse of K_D there:
 
     y - y0 in -C phi(x0, y0) - C [K_I] (x - x0) + (1 - C [K_D]) (y - y0)
 
-If the right-hand side lies inside the box it was computed for, each x has exactly one y in
-that box.
+If the right-hand side lies inside the box it was computed for, each x
+has exactly one y in that box.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from gough.kernels.tape import Tape, read_tape
 
 # Iterations of Krawczyk's operator; it contracts at once or not at all.
 KRAWCZYK_ITERATIONS = 12
-# The next box is larger than the last image by this factor: a proof needs a strict inclusion.
+# The next box is larger than the last image by this factor: a proof
+# needs a strict inclusion.
 KRAWCZYK_INFLATION = 1.2
-# Samples at once, such that slopes of some hundred quantities fit in memory.
+# Samples at once, such that slopes of some hundred quantities fit in
+# memory.
 ENCLOSURE_BLOCK = 256
 
 
@@ -37,12 +40,14 @@ def closed_box(model: Model, by: By, independent: Interval, near: FloatArray) ->
     """Enclose all coordinates of closed configurations over intervals, (t, n).
 
     Args:
-        independent: Intervals of the independent coordinates, (t, m). [m or rad]
-        near: All coordinates, loops closed, near the middle of the intervals, (t, n).
+        independent: Intervals of the independent coordinates, (t, m).
+            [m or rad]
+        near: All coordinates, loops closed, near the middle of the
+            intervals, (t, n).
 
     Raises:
-        NotConverged: No box around the estimate is proven to contain the closed
-            configurations.
+        NotConverged: No box around the estimate is proven to contain
+            the closed configurations.
     """
     partition = model.loops.partitions[by]
     D = partition.dependent
@@ -107,10 +112,11 @@ def regressor_box(
 
     Args:
         by: Partition of the motion.
-        motion: Intervals of position, velocity and acceleration of its coordinates, (t, m)
-            each.
+        motion: Intervals of position, velocity and acceleration of its
+            coordinates, (t, m) each.
         near: All coordinates near the middle, loops closed, (t, n).
-        slow: Speed below which friction may have any sign, (n,). [m/s or rad/s]
+        slow: Speed below which friction may have any sign, (n,). [m/s
+            or rad/s]
     """
     graphs = _graphs(model, tuple(names), by)
     blocks: list[Interval] = []

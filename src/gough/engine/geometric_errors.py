@@ -1,10 +1,12 @@
 """Errors of a robot's geometry, named in the terms of the robot file.
 
-An error moves or tilts the frame of a joint or one end of a closure on the body that carries
-it, or changes a length of a closure. Positions are given along the axes in which the file
-gives them: radial and tangential for a point in polar coordinates, along a link for its
-length, otherwise along x, y, z of the body. Errors of one kind in all legs of a kind, such as
-the radius of the base joints, are listed as one error, too.
+An error moves or tilts the frame of a joint or one end of a closure on
+the body that carries it, or changes a length of a closure. Positions
+are given along the axes in which the file gives them: radial and
+tangential for a point in polar coordinates, along a link for its
+length, otherwise along x, y, z of the body. Errors of one kind in all
+legs of a kind, such as the radius of the base joints, are listed as one
+error, too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import Placement, axis_rotation, transform
 from gough.mechanism.types import BASE, Closure, Joint, Mechanism, Vector
 
-# Cosine above which two directions are parallel: printed angles have five digits.
+# Cosine above which two directions are parallel: printed angles have
+# five digits.
 PARALLEL_COSINE = 1 - 1e-9
 # Offsets whose lengths agree to this ratio lie on one circle.
 CIRCLE_TOLERANCE = 1e-6
@@ -33,10 +36,12 @@ class Displacement:
     """A change of one placement, or of one length of a closure."""
 
     element: str  # joint or closure, in full: `leg1.elbow`
-    end: Literal["joint", "a", "b"]  # the frame of a joint, or one of the two of a closure
-    motion: Literal["translation", "rotation", "value"]  # `value`: of a number of a closure
-    # Unit vector: of a translation in the frame of the carrying body, of a rotation in the placed
-    # frame.
+    # the frame of a joint, or one of the two of a closure
+    end: Literal["joint", "a", "b"]
+    # `value`: of a number of a closure
+    motion: Literal["translation", "rotation", "value"]
+    # Unit vector: of a translation in the frame of the carrying body,
+    # of a rotation in the placed frame.
     axis: Vector = (0.0, 0.0, 0.0)
     key: str = ""  # number of the closure that changes, such as `length`
 
@@ -46,10 +51,13 @@ class GeometricError:
     """An error of the geometry: one displacement, or equal ones in all legs of a kind."""
 
     place: str  # in words: `base point of leg1.motor`
-    direction: str  # x, y, z, radial, tangential, length, about x, ...; empty if there is only one
+    # x, y, z, radial, tangential, length, about x, ...; empty if there
+    # is only one
+    direction: str
     unit: Literal["m", "rad"]  # of its size
     displacements: tuple[Displacement, ...]  # all by the size of the error
-    legs: tuple[str, ...] = ()  # legs that it changes alike; none if it is an error of one place
+    # legs that it changes alike; none if it is an error of one place
+    legs: tuple[str, ...] = ()
     homing: str | None = None  # motor whose homing offset has the same effect
 
     @property
@@ -95,11 +103,12 @@ class _Entry:
 def list_geometric_errors(mechanism: Mechanism) -> tuple[GeometricError, ...]:
     """Return the errors that the geometry of a mechanism can have.
 
-    Left out by argument: task coordinates and the sliders of force elements, which are no
-    joints; rotation of a joint without motor about its own axis, or translation along it,
-    which only shifts its coordinate; translation of a single base joint, which moves the whole
-    robot. Of motors these are kept and marked as `homing`. Constants of couplings are no
-    geometry.
+    Left out by argument: task coordinates and the sliders of force
+    elements, which are no joints; rotation of a joint without motor
+    about its own axis, or translation along it, which only shifts its
+    coordinate; translation of a single base joint, which moves the
+    whole robot. Of motors these are kept and marked as `homing`.
+    Constants of couplings are no geometry.
     """
     entries: list[_Entry] = []
     for joint in mechanism.joints:
@@ -344,8 +353,8 @@ def _leg_of(mechanism: Mechanism, name: str) -> str | None:
 def _directions(mechanism: Mechanism, site: _Site) -> list[tuple[str, FloatArray]]:
     """Return the directions in which the file gives a position, on the carrying body.
 
-    If all offsets of a placement are along axes of one turned frame, these axes are taken;
-    otherwise those of the body.
+    If all offsets of a placement are along axes of one turned frame,
+    these axes are taken; otherwise those of the body.
     """
     frame, offset = _frame_of_offsets(site.placement)
     if _is_polar(site.placement) and offset[0] != 0:

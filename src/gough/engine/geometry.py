@@ -1,28 +1,31 @@
 """Derivatives of a robot's efforts by errors of its geometry.
 
-Each error g is one more coordinate: a massless joint at the place of the error, with zero
-velocity and acceleration. The motion of the motors, as recorded, is held. Then the loops,
-phi(q, g) = 0, change the motion of the other coordinates by Q = dq/dg, X = d qd/dg and
-Y = d qdd/dg. With K = dphi/dq and c = K qdd + d(K qd)/dq qd,
+Each error g is one more coordinate: a massless joint at the place of
+the error, with zero velocity and acceleration. The motion of the
+motors, as recorded, is held. Then the loops, phi(q, g) = 0, change the
+motion of the other coordinates by Q = dq/dg, X = d qd/dg and Y = d
+qdd/dg. With K = dphi/dq and c = K qdd + d(K qd)/dq qd,
 
     K_D Q_D = -dphi/dg
     K_D X_D = -(d(K qd)/dq Q + d(K qd)/dg)
     K_D Y_D = -(dc/dq Q + dc/dg + dc/dqd X)
 
-and with the tree efforts t = K^T lambda + (the rows' efforts tau), as in `derivatives`,
+and with the tree efforts t = K^T lambda + (the rows' efforts tau), as
+in `derivatives`,
 
     d tau/dg = T_q Q + T_qd X + T_qdd Y + T_g,    T = E_r^T (t - K^T lambda).
 
-There are far fewer rows than errors. So Q, X and Y are not computed, but the multipliers
-z, x, y of their equations, with dc/dqd = 2 d(K qd)/dq:
+There are far fewer rows than errors. So Q, X and Y are not computed,
+but the multipliers z, x, y of their equations, with dc/dqd = 2 d(K
+qd)/dq:
 
     y K_D = (T_qdd)_D
     x K_D = (T_qd - 2 y d(K qd)/dq)_D
     z K_D = (T_q - y dc/dq - x d(K qd)/dq)_D
     d tau/dg = T_g - z dphi/dg - x d(K qd)/dg - y dc/dg.
 
-The graphs are evaluated by CasADi for some samples at a time: to compile them would take
-longer. Linear equations are solved by NumPy.
+The graphs are evaluated by CasADi for some samples at a time: to
+compile them would take longer. Linear equations are solved by NumPy.
 """
 
 from __future__ import annotations
@@ -50,21 +53,24 @@ from gough.engine.symbolic import TreeEfforts, closure_equations
 from gough.mechanism.placement import IDENTITY_PLACEMENT
 from gough.mechanism.types import Body, Closure, Frame, Joint, Mechanism
 
-# Gap of redundant closure equations, in lengths of the robot or radians, per such a length or
-# radian of an error, above which the loops do not close with the error. Printed angles have
-# five digits.
+# Gap of redundant closure equations, in lengths of the robot or
+# radians, per such a length or radian of an error, above which the
+# loops do not close with the error. Printed angles have five digits.
 LOOP_GAP_TOLERANCE = 1e-4
-# Samples that are evaluated at a time; many more would take gigabytes for a robot with six legs.
+# Samples that are evaluated at a time; many more would take gigabytes
+# for a robot with six legs.
 SENSITIVITY_BATCH = 64
 
 
 def geometric_errors(model: Model) -> tuple[GeometricError, ...]:
     """Return the errors that the geometry of a robot can have and still be assembled.
 
-    Errors of single places come first, then those that all legs of a kind have in common. Left
-    out are errors with which the loops do not close, such as a tilted axis in a planar
-    linkage: the robot would bend or have play, which a rigid model does not describe. Errors
-    may still have no effect on the efforts, or equal effects: only their sensitivities show it.
+    Errors of single places come first, then those that all legs of a
+    kind have in common. Left out are errors with which the loops do not
+    close, such as a tilted axis in a planar linkage: the robot would
+    bend or have play, which a rigid model does not describe. Errors may
+    still have no effect on the efforts, or equal effects: only their
+    sensitivities show it.
     """
     errors = list_geometric_errors(model.mechanism)
     gap = _Sensitivity.of(model, errors).redundant_gap()
@@ -84,20 +90,26 @@ def geometry_sensitivity(
 ) -> FloatArray:
     """Return the derivative of the rows' efforts by errors of the geometry, (t, r, k).
 
-    The motion of the motors is held; that of the other coordinates changes with the geometry.
-    Standard parameters are held, too: those of a body are about the frame of its joint. The
-    sign of velocities in Coulomb friction and internal states of friction are taken as constant.
+    The motion of the motors is held; that of the other coordinates
+    changes with the geometry. Standard parameters are held, too: those
+    of a body are about the frame of its joint. The sign of velocities
+    in Coulomb friction and internal states of friction are taken as
+    constant.
 
     Args:
         motion: Motion of all coordinates, loops closed.
         errors: Errors, (k,), of `geometric_errors`.
-        chi: Standard parameters, (p,); those of the robot file by default.
-        load: Inertial parameters of payloads, as in `Model.inverse_dynamics`.
-        dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,).
-            [m/s or rad/s]
-        effort: Motor efforts, (t, a), for a robot with more motors than degrees of freedom:
-            their effect on the rows changes with the geometry, too, and the derivative is that
-            of the rows' efforts minus this effect. It changes nothing for other robots.
+        chi: Standard parameters, (p,); those of the robot file by
+            default.
+        load: Inertial parameters of payloads, as in
+            `Model.inverse_dynamics`.
+        dead_band: Velocity below which Coulomb terms are interpolated,
+            scalar or (n,). [m/s or rad/s]
+        effort: Motor efforts, (t, a), for a robot with more motors than
+            degrees of freedom: their effect on the rows changes with
+            the geometry, too, and the derivative is that of the rows'
+            efforts minus this effect. It changes nothing for other
+            robots.
     """
     model.check_motion(motion)
     if effort is None:
@@ -192,7 +204,8 @@ class _Sensitivity:
     def redundant_gap(self) -> FloatArray:
         """Return the gap of redundant closure equations by errors near the reference, (s, c, k).
 
-        It is in lengths of the robot or radians, by errors in the same units.
+        It is in lengths of the robot or radians, by errors in the same
+        units.
         """
         loops = self.model.loops
         q = loops.neighbours
@@ -217,7 +230,8 @@ class _Sensitivity:
 
         Args:
             by_motion: Derivative by (q, qd, qdd, g), (t, r, 3n + d).
-            closure_gradients: Derivatives of phi, K qd and c by (q, g), (t, c, n + d) each.
+            closure_gradients: Derivatives of phi, K qd and c by (q, g),
+                (t, c, n + d) each.
         """
         partition = self.model.loops.partitions["actuated"]
         D = partition.dependent
@@ -387,7 +401,8 @@ class _Graph:
     def friction(self) -> ca.Function:
         """State, transmitted efforts -> derivatives of load-dependent friction.
 
-        They are by (q, qd, qdd, g), (l, 3n + d), and by the transmitted effort, (l,).
+        They are by (q, qd, qdd, g), (l, 3n + d), and by the transmitted
+        effort, (l,).
         """
         parameter = self.model.parameter_lookup(self.chi, self.load)
         joints = list(self.model.transmitted.rows)
@@ -415,7 +430,8 @@ class _Graph:
 def _evaluate(function: ca.Function, *inputs: FloatArray) -> list[FloatArray]:
     """Return the outputs of a function for at most a batch of samples, (t, rows, columns) each.
 
-    Inputs are (t, rows) or (t, rows, columns), or (rows,) if all samples share it.
+    Inputs are (t, rows) or (t, rows, columns), or (rows,) if all
+    samples share it.
     """
     t = len(inputs[0])
     size = function.size_in(0)[1]  # of the batch: the first input is a vector

@@ -4,7 +4,8 @@ A lag w follows a signal x over a time T or a distance D of its joint,
 
     d w/dt = rate (x - w),    rate = 1 / T  or  |qd| / D.
 
-Between samples x is replaced by the mean of both, which is exact to second order:
+Between samples x is replaced by the mean of both, which is exact to
+second order:
 
     w_k = e w_(k-1) + (1 - e) (x_(k-1) + x_k) / 2,
     e = exp(-(t_k - t_(k-1)) / T)  or  exp(-|q_k - q_(k-1)| / D).
@@ -24,13 +25,16 @@ from gough.core.motion import Motion
 from gough.mechanism.terms import JointState
 from gough.mechanism.types import Mechanism
 
-# Lag lengths that are summed at once: exp(30) keeps all digits of the latest samples.
+# Lag lengths that are summed at once: exp(30) keeps all digits of the
+# latest samples.
 LAG_BLOCK = 30.0
-# Larger exponents overflow; a single step over so many lengths forgets the past anyway.
+# Larger exponents overflow; a single step over so many lengths forgets
+# the past anyway.
 LAG_MAX_EXPONENT = 600.0
 
 ANALYTIC_FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")
-# Functions of NumPy for which a complex step of a constant gives exact derivatives.
+# Functions of NumPy for which a complex step of a constant gives exact
+# derivatives.
 COMPLEX_STEP_MATH = SimpleNamespace(
     **{name: getattr(np, name) for name in ANALYTIC_FUNCTIONS},
     fabs=lambda x: np.where(np.real(x) < 0, -1.0, 1.0) * x,
@@ -45,7 +49,8 @@ class FilterState(NamedTuple):
 
     lag: Any  # value of each lag, (k,)
     followed: Any  # signal that each lag follows, (k,)
-    position: FloatArray  # coordinate of the joint of each lag, (k,) [m or rad]
+    # coordinate of the joint of each lag, (k,) [m or rad]
+    position: FloatArray
     time: float  # [s]
 
 
@@ -66,9 +71,10 @@ def joint_state(
         joint: Index of the joint.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
         term: Term whose lags are returned.
-        extra_inputs: Lags and channels, (t, x). If None, lags have settled and channels
-            have their default values.
-        constants: Values of constants by their full name instead of the robot's.
+        extra_inputs: Lags and channels, (t, x). If None, lags have
+            settled and channels have their default values.
+        constants: Values of constants by their full name instead of the
+            robot's.
         math: Functions of the term.
     """
     lags = None
@@ -121,9 +127,12 @@ def integrate_internal_states(
     Args:
         motion: Consecutive samples of a log.
         dead_band: Of all coordinates, (n,). [m/s or rad/s]
-        channels: Recorded channels by name, (t,) each; default values for the others.
-        filter_state: State at the end of the block before; a log starts with settled lags.
-        periodic: Whether the samples are one period of a repeated motion.
+        channels: Recorded channels by name, (t,) each; default values
+            for the others.
+        filter_state: State at the end of the block before; a log starts
+            with settled lags.
+        periodic: Whether the samples are one period of a repeated
+            motion.
         constants, math: As in `joint_state`.
     """
     columns: list[Any] = []
@@ -169,7 +178,8 @@ def _periodic_lag(x: Any, path: FloatArray, length: Any, *, wrap: bool) -> Any:
         x: Signal that the lag follows, (t,).
         path: Time or position of the joint, (t,).
         length: Time or distance of the lag.
-        wrap: Whether the path returns to its start (a position); a time goes on.
+        wrap: Whether the path returns to its start (a position); a time
+            goes on.
     """
     steps = np.abs(np.diff(path, prepend=path[0])) / length
     steps[0] = np.abs(path[0] - path[-1]) / length if wrap else steps[1]
@@ -181,12 +191,13 @@ def _periodic_lag(x: Any, path: FloatArray, length: Any, *, wrap: bool) -> Any:
 def _follow(x: Any, steps: Any, x_before: Any, lag_before: Any) -> Any:
     """Return the lag of a signal x, (t,).
 
-    The recursion of the module docstring is summed in blocks, in which e^s w is a
-    cumulative sum.
+    The recursion of the module docstring is summed in blocks, in which
+    e^s w is a cumulative sum.
 
     Args:
         x: Signal, (t,).
-        steps: Length of each step in units of the lag's time or distance, (t,).
+        steps: Length of each step in units of the lag's time or
+            distance, (t,).
         x_before, lag_before: Signal and lag before the first step.
     """
     gain = -np.expm1(-steps) * (x + np.concatenate([[x_before], x[:-1]])) / 2

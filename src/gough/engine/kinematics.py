@@ -29,17 +29,22 @@ from gough.kernels.kernel import Kernel, compiled
 
 # Elimination with fixed pivots is trusted below this relative residual.
 ELIMINATION_TOLERANCE = 1e-9
-# Newton's method converges quadratically, so that more iterations would not help.
+# Newton's method converges quadratically, so that more iterations would
+# not help.
 LOOP_NEWTON_ITERATIONS = 12
 # Longest step along a branch. [rad or lengths of the robot]
 LONGEST_BRANCH_STEP = 0.1
-# Most steps of the guesses of anchors; a longer way ends at a poor guess, which is not used.
+# Most steps of the guesses of anchors; a longer way ends at a poor
+# guess, which is not used.
 MAX_GUESS_STEPS = 100
-# Configurations nearer than this are the same. [rad or lengths of the robot]
+# Configurations nearer than this are the same. [rad or lengths of the
+# robot]
 SAME_POSE_TOLERANCE = 1e-7
-# Largest number of samples between two samples to which a branch is followed step by step.
+# Largest number of samples between two samples to which a branch is
+# followed step by step.
 ANCHOR_SPACING = 256
-# Force elements shorter than this, in lengths of the robot, are named where loops do not close.
+# Force elements shorter than this, in lengths of the robot, are named
+# where loops do not close.
 SHORT_FORCE_LENGTH = 1e-4
 
 
@@ -47,11 +52,15 @@ SHORT_FORCE_LENGTH = 1e-4
 class Margins:
     """Distance to singularity, 0 is singular.
 
-    It is the smallest over the largest singular value of the scaled K_D.
+    It is the smallest over the largest singular value of the scaled
+    K_D.
     """
 
-    type1: FloatArray  # platform locked, motors move: by task coordinates, (t,); NaN without any
-    type2: FloatArray  # motors locked, platform moves: by actuated coordinates, (t,)
+    # platform locked, motors move: by task coordinates, (t,); NaN
+    # without any
+    type1: FloatArray
+    # motors locked, platform moves: by actuated coordinates, (t,)
+    type2: FloatArray
 
 
 def evaluate_with_repivoting(
@@ -64,9 +73,10 @@ def evaluate_with_repivoting(
 ) -> Any:
     """Return the outputs of a kernel whose last output is the check of an elimination.
 
-    Where the check shows that the fixed order of elimination failed, the graph is built
-    again with an order that suits the first such sample and evaluated by CasADi, and so on
-    for the samples that this order does not suit either.
+    Where the check shows that the fixed order of elimination failed,
+    the graph is built again with an order that suits the first such
+    sample and evaluated by CasADi, and so on for the samples that this
+    order does not suit either.
 
     Args:
         kernel: A function marked `compiled`.
@@ -152,8 +162,8 @@ class ClosedChain:
         Args:
             change: Change of all coordinates, (..., n).
         """
-        # one row for each coordinate: NumPy reduces the first axis many times faster than a short
-        # last one
+        # one row for each coordinate: NumPy reduces the first axis many
+        # times faster than a short last one
         scaled = np.abs(np.moveaxis(change, -1, 0), order="C")
         scaled = (scaled.T * self._change_weights).T
         return np.asarray(scaled.max(axis=0, initial=0.0))
@@ -161,9 +171,10 @@ class ClosedChain:
     def step_scale(self, by: By) -> FloatArray:
         """Return the change of each independent coordinate that deforms the loops by one, (m,).
 
-        One is a radian, or the robot's length, of the fastest loop coordinate in the
-        reference configuration. So a rotor behind a gear makes many turns. The scale is
-        infinite for a coordinate that moves no loop. [m or rad]
+        One is a radian, or the robot's length, of the fastest loop
+        coordinate in the reference configuration. So a rotor behind a
+        gear makes many turns. The scale is infinite for a coordinate
+        that moves no loop. [m or rad]
         """
         if by not in self._step_scale:
             E = self.closure_map(self.loops.home[None], by)[0]
@@ -177,9 +188,10 @@ class ClosedChain:
         """Return a kernel of the closed loops.
 
         Args:
-            kind: `step`: q -> Newton step, its largest scaled change, and the largest residual
-                as a fraction of the robot; `map`: q -> E and check;
-                `rates`: q, v, a -> qd, qdd and check.
+            kind: `step`: q -> Newton step, its largest scaled change,
+                and the largest residual as a fraction of the robot;
+                `map`: q -> E and check; `rates`: q, v, a -> qd, qdd and
+                check.
         """
         m = len(self.loops.partitions[by].independent)
         q = ca.SX.sym("q", self._n)
@@ -239,11 +251,14 @@ class ClosedChain:
         """Close the loops of all samples at once, from guesses that are already near.
 
         Args:
-            q: Guesses of all coordinates, (t, n); the independent ones stay.
-            positions: Other positions of the independent coordinates, (t, m).
+            q: Guesses of all coordinates, (t, n); the independent ones
+                stay.
+            positions: Other positions of the independent coordinates,
+                (t, m).
 
         Returns:
-            Coordinates (t, n), and the largest residual of each sample as a fraction of the
+            Coordinates (t, n), and the largest residual of each sample
+                as a fraction of the
             robot (t,), which is large where Newton's method failed.
         """
         q = np.array(q, dtype=float)
@@ -263,8 +278,8 @@ class ClosedChain:
                 q += step
             else:
                 q[active] += step
-            # Quadratic convergence: if the residual before the step was so small, the step has
-            # reduced it to rounding.
+            # Quadratic convergence: if the residual before the step was
+            # so small, the step has reduced it to rounding.
             active = active[usable & ~(residual[:, 0] < 1e-9)]
             if active.size == 0:
                 break
@@ -274,7 +289,8 @@ class ClosedChain:
     def closure_map(self, q: FloatArray, by: By | None = None) -> FloatArray:
         """Return E, which maps independent velocities to all velocities, (t, n, m).
 
-        qd = E qd_I, BG13 (7). Departure: redundant but consistent closures are allowed.
+        qd = E qd_I, BG13 (7). Departure: redundant but consistent
+        closures are allowed.
         """
         if by is None:
             by = self.loops.dynamic
@@ -293,7 +309,8 @@ class ClosedChain:
 
         Args:
             q: All coordinates, loops closed, (t, n).
-            velocity, acceleration: Of the independent coordinates, (t, m) each.
+            velocity, acceleration: Of the independent coordinates, (t,
+                m) each.
         """
         self.loops.partition_of(by)
         qd, qdd = evaluate_with_repivoting(
@@ -336,19 +353,22 @@ class ClosedChain:
     ) -> FloatArray:
         """Find all coordinates from the independent ones, along one assembly branch.
 
-        A sequential pass follows the branch from the start through some samples, the
-        anchors; the samples between are refined in parallel and the continuity of the
-        motion is checked.
+        A sequential pass follows the branch from the start through some
+        samples, the anchors; the samples between are refined in
+        parallel and the continuity of the motion is checked.
 
         Args:
-            positions: Independent coordinates, (t, m). Redundant robots: all actuated (t,
-                a); a well-conditioned subset is used. [m or rad]
-            start: A configuration near the first sample, (n,), or near every sample, (t,
-                n); the reference configuration by default.
+            positions: Independent coordinates, (t, m). Redundant
+                robots: all actuated (t, a); a well-conditioned subset
+                is used. [m or rad]
+            start: A configuration near the first sample, (n,), or near
+                every sample, (t, n); the reference configuration by
+                default.
             time: Sample times, for messages.
 
         Raises:
-            LoopNotClosed: A position is out of reach, or the motion changes the branch.
+            LoopNotClosed: A position is out of reach, or the motion
+                changes the branch.
             SingularConfiguration: The motion reaches a singularity.
         """
         positions = self._independent_positions(positions, by)
@@ -407,8 +427,9 @@ class ClosedChain:
         guess += weight[:, None] * to_next[before]
         guess[:, self.loops.partitions[by].independent] = positions
         q, error = self.close_nearby(guess, by)
-        # Between anchors a branch deviates by a few hundredths at most; other samples are followed
-        # step by step. Most often the motion reverses between the anchors there.
+        # Between anchors a branch deviates by a few hundredths at most;
+        # other samples are followed step by step. Most often the motion
+        # reverses between the anchors there.
         span = self.scaled_change(to_next)[before]
         deviation = self.scaled_change(q - guess)
         doubtful = np.flatnonzero(~(error < LOOP_TOLERANCE) | (deviation > 0.25 * span + 0.02))
@@ -435,9 +456,10 @@ class ClosedChain:
     ) -> FloatArray:
         """Return the configurations at the anchor samples, (k, n).
 
-        All are first guessed together, with intermediate points where two are far from each
-        other. A guess counts if short steps along the branch lead to it from the anchor before;
-        the others are followed one by one.
+        All are first guessed together, with intermediate points where
+        two are far from each other. A guess counts if short steps along
+        the branch lead to it from the anchor before; the others are
+        followed one by one.
         """
         targets = positions[samples]
         path, place = _subdivided(targets, self.step_scale(by))
@@ -472,7 +494,8 @@ class ClosedChain:
     def _guess_anchors(self, start: FloatArray, targets: FloatArray, by: By) -> FloatArray:
         """Return configurations near targets (k, m), straight from the start, (k, n).
 
-        Each step is a tangent prediction and one step of Newton's method, of all together.
+        Each step is a tangent prediction and one step of Newton's
+        method, of all together.
         """
         independent = self.loops.partitions[by].independent
         q = np.repeat(start[None], len(targets), axis=0)
@@ -508,12 +531,14 @@ class ClosedChain:
     def _follow(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, float]:
         """Move from a closed configuration to a target along its branch, in adaptive steps.
 
-        Beyond a tenth of a radian, or of the robot's length, the tangent is a poor
-        prediction: that is the longest step. Coordinates that move no loop (a rotor behind
-        a gear) have no limit.
+        Beyond a tenth of a radian, or of the robot's length, the
+        tangent is a poor prediction: that is the longest step.
+        Coordinates that move no loop (a rotor behind a gear) have no
+        limit.
 
         Returns:
-            The configuration reached (n,) and the fraction of the way, 1 at the target.
+            The configuration reached (n,) and the fraction of the way,
+                1 at the target.
         """
         independent = self.loops.partitions[by].independent
         q = np.array(start)
@@ -539,11 +564,12 @@ class ClosedChain:
     def _move(self, start: FloatArray, target: FloatArray, by: By) -> tuple[FloatArray, BoolArray]:
         """Move closed configurations (t, n) to targets (t, m) in one step each.
 
-        A step is accepted if Newton's method ends near the tangent prediction q + E dq_I;
-        so a neighbouring branch is not accepted.
+        A step is accepted if Newton's method ends near the tangent
+        prediction q + E dq_I; so a neighbouring branch is not accepted.
 
         Returns:
-            The configurations reached (t, n), and which are accepted (t,).
+            The configurations reached (t, n), and which are accepted
+                (t,).
         """
         independent = self.loops.partitions[by].independent
         E = self._closed(kind="map", by=by)(start)[0].reshape(len(start), self._n, -1)
@@ -568,7 +594,8 @@ class ClosedChain:
 
         Args:
             last: Configuration nearest to it on the branch, (n,).
-            target: Positions of the independent coordinates at the sample, (m,).
+            target: Positions of the independent coordinates at the
+                sample, (m,).
         """
         loops = self.loops
         moment, when = _when(sample, time)
@@ -625,8 +652,8 @@ class ClosedChain:
     def _check_branch(self, q: FloatArray, by: By, time: FloatArray | None) -> None:
         """Raise if samples lie on different assembly branches, or a force element has no length.
 
-        Steps much larger than the motion of the independent coordinates are compared with E
-        dq_I.
+        Steps much larger than the motion of the independent coordinates
+        are compared with E dq_I.
         """
         independent = self.loops.partitions[by].independent
         has_forces = bool(self.loops.mechanism.forces)
@@ -673,7 +700,8 @@ class ClosedChain:
 
         Args:
             time: Sample times, (t,). [s]
-            position, velocity, acceleration: Of the independent coordinates, (t, m) each.
+            position, velocity, acceleration: Of the independent
+                coordinates, (t, m) each.
             start: As in `close_loops`.
         """
         check_finite(np.asarray(velocity, dtype=float), f"{by} velocities")
@@ -705,14 +733,16 @@ def _largest(column: ca.SX) -> ca.SX:
 def _subdivided(targets: FloatArray, scale: FloatArray) -> tuple[FloatArray, IntArray]:
     """Return a path through targets in steps of a branch, and the place of each target in it.
 
-    A jump that takes more than `MAX_GUESS_STEPS` is not divided: it cannot be followed so.
+    A jump that takes more than `MAX_GUESS_STEPS` is not divided: it
+    cannot be followed so.
 
     Args:
         targets: Positions of the independent coordinates, (k, m).
         scale: Their changes that deform the loops by one, (m,).
 
     Returns:
-        Points with straight lines between targets, (p, m), and indices, (k,).
+        Points with straight lines between targets, (p, m), and indices,
+            (k,).
     """
     distance = (np.abs(np.diff(targets, axis=0)) / scale).max(axis=1)
     n_steps = np.maximum(np.ceil(distance / LONGEST_BRANCH_STEP), 1.0)

@@ -21,7 +21,8 @@ from gough.engine.derivatives import (
 from gough.engine.model import Model
 from gough.mechanism import Limits
 
-# Default bound of the regularity: relative to the reference configuration it stays in [0.1, 10].
+# Default bound of the regularity: relative to the reference
+# configuration it stays in [0.1, 10].
 REGULARITY_BOUND = 0.1
 
 
@@ -30,8 +31,9 @@ class Limit:
     """A range that a quantity must not leave."""
 
     quantity: Quantity
-    # The coordinate, or `platform.translation`, `platform.rotation` for the norm of the platform's
-    # velocity and angular velocity; empty for the regularity.
+    # The coordinate, or `platform.translation`, `platform.rotation` for
+    # the norm of the platform's velocity and angular velocity; empty
+    # for the regularity.
     name: str
     lower: float  # in SI units; for the regularity of its logarithm
     upper: float  # largest value that is allowed [unit]
@@ -72,10 +74,12 @@ def collect_limits(
     """Return all limits of a robot.
 
     Args:
-        changes: Limits by coordinate (or `platform.translation`, `platform.rotation`) that
-            replace those of the robot file, where given.
-        singularity: Smallest accepted |det dq_act/dx| relative to the reference
-            configuration, and the inverse of the largest; None for any.
+        changes: Limits by coordinate (or `platform.translation`,
+            `platform.rotation`) that replace those of the robot file,
+            where given.
+        singularity: Smallest accepted |det dq_act/dx| relative to the
+            reference configuration, and the inverse of the largest;
+            None for any.
     """
     changes = changes or {}
     _check_changes(model, changes)
@@ -165,8 +169,8 @@ def measure(
 ) -> FloatArray:
     """Return each limited quantity along a motion, normalised so that [-1, 1] is allowed, (t, o).
 
-    Efforts have the exact sign of the velocity. This shares no code with the kernels of the
-    optimisation.
+    Efforts have the exact sign of the velocity. This shares no code
+    with the kernels of the optimisation.
     """
     signals = {
         "position": motion.q,

@@ -1,13 +1,13 @@
 """Load-dependent friction: joint friction that depends on the effort its motor transmits.
 
-The transmitted effort u_j of motor j is its effort tau_j without the friction f_j of its
-own joint,
+The transmitted effort u_j of motor j is its effort tau_j without the
+friction f_j of its own joint,
 
     u_j = tau_j - f_j(q_j, qd_j, u_j).
 
-If f_j depends on u_j, as mu |u_j| sign(qd_j) does, efforts are no longer linear in the
-parameters. Regressors therefore take u_j as known: it is computed from given standard
-parameters.
+If f_j depends on u_j, as mu |u_j| sign(qd_j) does, efforts are no
+longer linear in the parameters. Regressors therefore take u_j as known:
+it is computed from given standard parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from gough.core.names import Parameter
 from gough.engine.symbolic import TreeEfforts
 from gough.mechanism.types import Mechanism
 
-# Newton steps for u + f(u) = tau. One is exact if f is proportional to |u|; smooth f take four.
+# Newton steps for u + f(u) = tau. One is exact if f is proportional to
+# |u|; smooth f take four.
 TRANSMITTED_EFFORT_STEPS = 4
 
 
@@ -34,8 +35,10 @@ class TransmittedEffort:
     """The efforts that motors transmit to joints with load-dependent friction."""
 
     mechanism: Mechanism  # with load-dependent friction
-    independent: Sequence[int]  # index of the joint whose equation is each row, (m,)
-    parameters: FloatArray  # standard parameters that regressors compute the efforts from, (p,)
+    # index of the joint whose equation is each row, (m,)
+    independent: Sequence[int]
+    # standard parameters that regressors compute the efforts from, (p,)
+    parameters: FloatArray
 
     @cached_property
     def rows(self) -> dict[int, int]:
@@ -67,12 +70,13 @@ class TransmittedEffort:
         """Write the transmitted efforts into a tree, as expressions.
 
         Args:
-            tree: The tree; its accelerations determine the efforts unless `applied` is
-                given.
-            closure_map: E, velocities of all coordinates by those of the rows, (n, m).
+            tree: The tree; its accelerations determine the efforts
+                unless `applied` is given.
+            closure_map: E, velocities of all coordinates by those of
+                the rows, (n, m).
             parameter: Gives the value of a standard parameter by name.
-            applied: Efforts applied to the rows, (m,); u + f(u) = tau is then solved by
-                Newton's method.
+            applied: Efforts applied to the rows, (m,); u + f(u) = tau
+                is then solved by Newton's method.
         """
         if not self.rows:
             return
@@ -91,17 +95,18 @@ class TransmittedEffort:
     ) -> tuple[FloatArray, FloatArray]:
         """Return J (t, r, p) and s (t, r) such that J chi - s is the model around some values.
 
-        With the load-dependent friction g_j of joint j proportional to the magnitude of
-        u_j,
+        With the load-dependent friction g_j of joint j proportional to
+        the magnitude of u_j,
 
             J_jk = W_jk + (g_j / u_j) W_jk   if parameter k is not friction of joint j,
             s_j = g_j.
 
         Args:
-            regressor: W at the transmitted efforts that follow from these values, (t, r,
-                p).
+            regressor: W at the transmitted efforts that follow from
+                these values, (t, r, p).
             values: Parameters, (p,).
-            columns: Standard parameters that each column stands for, (p,).
+            columns: Standard parameters that each column stands for,
+                (p,).
         """
         jacobian = np.array(regressor)
         shift = np.zeros(regressor.shape[:2])

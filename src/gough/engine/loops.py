@@ -29,12 +29,15 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Mechanism
 
 By = Literal["actuated", "task"]
-# Weight of |E u| in the check of an elimination: it exceeds the tolerance 1e-9 where a dependent
-# coordinate is 1e8 times as fast as the independent ones.
+# Weight of |E u| in the check of an elimination: it exceeds the
+# tolerance 1e-9 where a dependent coordinate is 1e8 times as fast as
+# the independent ones.
 SPEED_CHECK_WEIGHT = 1e-17
-# Packages whose source graphs of a robot depend on, beside that of the code generator.
+# Packages whose source graphs of a robot depend on, beside that of the
+# code generator.
 GRAPH_PACKAGES = ("gough.core", "gough.mechanism", "gough.engine")
-# Length of a force element below which its direction is only rounding. [m]
+# Length of a force element below which its direction is only rounding.
+# [m]
 MIN_FORCE_LENGTH = 1e-9
 
 
@@ -44,8 +47,8 @@ class Partition:
 
     independent: list[int]  # independent coordinates, (m,)
     dependent: list[int]  # the others, (n - m,)
-    # Closure equations that determine the dependent coordinates, (n - m,); the other equations are
-    # redundant but consistent.
+    # Closure equations that determine the dependent coordinates, (n -
+    # m,); the other equations are redundant but consistent.
     rows: list[int]
     pivots: Pivots  # elimination order of K[rows, dependent]
 
@@ -55,26 +58,34 @@ class Loops:
     """The closed loops of a mechanism in its reference configuration."""
 
     mechanism: Mechanism
-    home: FloatArray  # reference configuration: all coordinates, loops closed, (n,) [m or rad]
+    # reference configuration: all coordinates, loops closed, (n,) [m or
+    # rad]
+    home: FloatArray
     neighbours: FloatArray  # closed configurations near the reference, (s, n)
-    length: float  # characteristic length that makes angles and lengths comparable [m]
-    equations: ca.Function  # q -> closure residual (c,) and its Jacobian K (c, n)
-    loop_coordinates: list[int]  # coordinates in nonlinear closures; the loops bound their motion
+    # characteristic length that makes angles and lengths comparable [m]
+    length: float
+    # q -> closure residual (c,) and its Jacobian K (c, n)
+    equations: ca.Function
+    # coordinates in nonlinear closures; the loops bound their motion
+    loop_coordinates: list[int]
     degrees_of_freedom: int = 0  # n - rank K
-    # By actuated coordinates, and by task coordinates if these determine the others. If a platform
-    # has more coordinates than degrees of freedom, as many of them are independent.
+    # By actuated coordinates, and by task coordinates if these
+    # determine the others. If a platform has more coordinates than
+    # degrees of freedom, as many of them are independent.
     partitions: dict[By, Partition] = field(default_factory=dict)
-    dynamic: By = "actuated"  # partition whose coordinates are the rows of the dynamics
+    # partition whose coordinates are the rows of the dynamics
+    dynamic: By = "actuated"
     assembly: str = ""  # how the reference configuration was found, in words
-    # Joints without motor that are locked: they turn bodies about their own centres of mass.
+    # Joints without motor that are locked: they turn bodies about their
+    # own centres of mass.
     locked: tuple[str, ...] = ()
 
     @cached_property
     def graph_key(self) -> str:
         """Digest of all that graphs of the closed chain depend on: robot, elimination, source.
 
-        It is empty if the robot has a kind of closure that is not Gough's own, whose code may
-        change unnoticed.
+        It is empty if the robot has a kind of closure that is not
+        Gough's own, whose code may change unnoticed.
         """
         for closure in self.mechanism.closures:
             if not CLOSURES[closure.kind].is_built_in:
@@ -118,7 +129,8 @@ class Loops:
         """Return the partition by actuated or by task coordinates.
 
         Raises:
-            InvalidInput: The robot cannot be driven by these coordinates.
+            InvalidInput: The robot cannot be driven by these
+                coordinates.
         """
         if by not in self.partitions:
             raise InvalidInput(
@@ -161,7 +173,8 @@ class Loops:
     def free_motions(self, q: FloatArray) -> FloatArray:
         """Return the directions in which a configuration can move, (m, n).
 
-        They are the null space of scaled K, in radians or lengths of the robot.
+        They are the null space of scaled K, in radians or lengths of
+        the robot.
         """
         _, _, directions = np.linalg.svd(self.jacobian(q))
         return np.asarray(directions[len(q) - self.degrees_of_freedom :])
@@ -169,7 +182,8 @@ class Loops:
     def margin(self, q: FloatArray, by: By) -> float:
         """Return the distance to singularity of a partition at one configuration; 0 is singular.
 
-        It is the smallest over the largest singular value of scaled K_D.
+        It is the smallest over the largest singular value of scaled
+        K_D.
         """
         dependent = self.partitions[by].dependent
         if not dependent:
@@ -191,9 +205,9 @@ class Loops:
     def twists(self, body: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the pose of a frame, (4, 4), and its velocities in all free motions, (6, k).
 
-        The pose is that in the reference configuration. Velocities are those there and
-        nearby: in the reference configuration, where an arm may be stretched, directions
-        may be missing.
+        The pose is that in the reference configuration. Velocities are
+        those there and nearby: in the reference configuration, where an
+        arm may be stretched, directions may be missing.
 
         Args:
             body: Body that carries the frame.
@@ -272,7 +286,8 @@ def _characteristic_length(mechanism: Mechanism, q: FloatArray) -> float:
     points = np.array([number(place.translation).ravel() for place in places])
     squares = ((points - points.mean(axis=0)) ** 2).sum(axis=1)
     length = float(np.sqrt(squares.mean()))
-    # If all points coincide, as in a spherical wrist, any length will do.
+    # If all points coincide, as in a spherical wrist, any length will
+    # do.
     return length if length > 1e-9 else 1e-3
 
 
@@ -281,10 +296,12 @@ class LoopExpressions:
 
         qd = E v,  qdd = E a + e,  E = [1; -K_D^-1 K_I],  e_D = -K_D^-1 (dK/dt) qd
 
-    With K in fractions of the robot and u moving every independent coordinate by a radian
-    or the robot's length, the check is |K E u| / (|K| |E u|), which is rounding if the
-    fixed pivots suit and larger if they do not, plus a small multiple of |E u| that matters
-    only where the closures lose rank: elimination may solve singular equations exactly.
+    With K in fractions of the robot and u moving every independent
+    coordinate by a radian or the robot's length, the check is |K E u| /
+    (|K| |E u|), which is rounding if the fixed pivots suit and larger
+    if they do not, plus a small multiple of |E u| that matters only
+    where the closures lose rank: elimination may solve singular
+    equations exactly.
 
     Attributes:
         q: Symbols of all coordinates, (n,).
@@ -323,7 +340,8 @@ class LoopExpressions:
 
     def rates(self, velocity: ca.SX, acceleration: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Return velocities and accelerations of all coordinates, (n,) each."""
-        # Dense, because the velocity of a coordinate may be structurally zero.
+        # Dense, because the velocity of a coordinate may be
+        # structurally zero.
         qd = ca.densify(self.closure_map @ velocity)
         qdd = ca.densify(self.closure_map @ acceleration)
         dependent = self.partition.dependent

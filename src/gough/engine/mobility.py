@@ -26,11 +26,14 @@ from gough.engine.loops import By, Loops, Partition, open_loops
 from gough.engine.symbolic import equation_owners
 from gough.mechanism.types import Closure, Mechanism
 
-# Ratio of singular values of K_D below which a configuration along a motion is singular.
+# Ratio of singular values of K_D below which a configuration along a
+# motion is singular.
 SINGULAR_RATIO = 1e-9
-# The same for the reference configuration, and relative tolerance of ranks.
+# The same for the reference configuration, and relative tolerance of
+# ranks.
 MOBILITY_RANK_TOLERANCE = 1e-7
-# Number of configurations near the reference at which the rank of K is compared.
+# Number of configurations near the reference at which the rank of K is
+# compared.
 NEIGHBOUR_DRAWS = 24
 # Distance of these from the reference. [rad or lengths of the robot]
 NEIGHBOUR_DISTANCE = 0.05
@@ -39,8 +42,8 @@ NEIGHBOUR_DISTANCE = 0.05
 def analyse_mobility(mechanism: Mechanism) -> Loops:
     """Close the loops of a mechanism at its start values and find its independent coordinates.
 
-    If right angles of few digits (1.5708) reduce the mobility or let loops contradict each
-    other, they are taken as exact right angles.
+    If right angles of few digits (1.5708) reduce the mobility or let
+    loops contradict each other, they are taken as exact right angles.
     """
     try:
         if not mechanism.closures or mechanism.idealised is mechanism:
@@ -56,7 +59,8 @@ def analyse_mobility(mechanism: Mechanism) -> Loops:
 def _analyse_as_printed(mechanism: Mechanism, ideal: Loops) -> Loops:
     """Return the loops with the angles as printed, or those with exact right angles.
 
-    The former are returned if they close near the ideal pose with the same mobility.
+    The former are returned if they close near the ideal pose with the
+    same mobility.
     """
     home, error = gauss_newton(open_loops(mechanism), ideal.home)
     if np.abs(error).max() < LOOP_TOLERANCE:
@@ -72,7 +76,8 @@ def find_start_pose(mechanism: Mechanism, known: tuple[FloatArray, str] | None =
     """Close the loops of a mechanism whatever its motors; the loops have no partitions yet.
 
     Args:
-        known: A closed configuration, (n,), and how it was found, instead of a search.
+        known: A closed configuration, (n,), and how it was found,
+            instead of a search.
     """
     loops = open_loops(mechanism)
     home, assembly = known or assemble_start(loops)
@@ -136,7 +141,8 @@ def _rank(matrix: FloatArray) -> int:
 def _explore(loops: Loops) -> tuple[FloatArray, int]:
     """Return closed configurations, the reference first, and the mobility.
 
-    A reference that was found by search moves a little if it is singular.
+    A reference that was found by search moves a little if it is
+    singular.
     """
     mechanism = loops.mechanism
     n = len(loops.home)
@@ -222,7 +228,8 @@ def _too_few_motors(
     """Return the error of a robot with too few motors; it names joints that still move.
 
     Args:
-        motions: Motions of the passive coordinates with the motors locked, (s, passive).
+        motions: Motions of the passive coordinates with the motors
+            locked, (s, passive).
         idle: Those without effect on the dynamics, (k, passive).
         passive: Coordinates without motor.
     """
@@ -250,8 +257,8 @@ def _too_few_motors(
 def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
     """Choose independent coordinates among candidates, with closure equations and pivots.
 
-    Of more candidates than degrees of freedom (motors, or coordinates of the platform) the
-    best-conditioned ones are chosen.
+    Of more candidates than degrees of freedom (motors, or coordinates
+    of the platform) the best-conditioned ones are chosen.
     """
     n = len(loops.home)
     mobility = loops.degrees_of_freedom
@@ -279,8 +286,8 @@ def _partition(loops: Loops, candidates: list[int], by: By) -> Partition:
 def _choose_equations(loops: Loops, partition: Partition, samples: FloatArray) -> Partition:
     """Choose closure equations and pivots of a partition.
 
-    The equations determine the dependent coordinates at the first sample; the pivots suit
-    all samples, (s, n).
+    The equations determine the dependent coordinates at the first
+    sample; the pivots suit all samples, (s, n).
     """
     dependent = partition.dependent
     if not dependent:
@@ -318,7 +325,8 @@ def with_pivots_for(loops: Loops, by: By, q: FloatArray, sample: int) -> Loops:
 def _refuse_immobile_motor(loops: Loops, motors: list[int]) -> None:
     """Raise if a motor cannot move in any pose nearby, and name the loops that lock it.
 
-    Loops may close in several ways, and lock a motor in one of them only.
+    Loops may close in several ways, and lock a motor in one of them
+    only.
     """
     for q in loops.neighbours:
         speed = np.linalg.norm(loops.free_motions(q), axis=0)
@@ -349,8 +357,8 @@ def _refuse_immobile_motor(loops: Loops, motors: list[int]) -> None:
 def _best_columns(matrix: FloatArray, count: int) -> list[int]:
     """Return well-conditioned columns: repeatedly the longest one orthogonal to those chosen.
 
-    Of equally long ones (equal legs) the first is chosen, whatever the rounding on this
-    machine.
+    Of equally long ones (equal legs) the first is chosen, whatever the
+    rounding on this machine.
     """
     remainder = np.array(matrix)
     chosen: list[int] = []

@@ -40,16 +40,19 @@ REGRESSOR_OVERFLOW = 1e100
 class Model(Columns):
     """A mechanism compiled to kernels.
 
-    The equation of motion, Jourdain's principle on the closed chain (BG13 (15)):
+    The equation of motion, Jourdain's principle on the closed chain
+    (BG13 (15)):
 
         sum_b G_b^T Y_b chi_b + sum_j E_j^T (ia qdd + fv qd + fs sign(qd) + ...)_j
             = E_act^T tau + G_p^T w_ext
 
-    Its rows are the equations of the actuated coordinates, or of the independent ones if
-    the robot has more motors than degrees of freedom.
+    Its rows are the equations of the actuated coordinates, or of the
+    independent ones if the robot has more motors than degrees of
+    freedom.
 
-    Load-dependent friction makes efforts nonlinear in the parameters; regressors take the
-    transmitted efforts as known, see `with_transmitted_effort` and `load_friction`.
+    Load-dependent friction makes efforts nonlinear in the parameters;
+    regressors take the transmitted efforts as known, see
+    `with_transmitted_effort` and `load_friction`.
 
     Args:
         mechanism: The robot.
@@ -75,7 +78,8 @@ class Model(Columns):
         """Return the model whose regressors compute transmitted efforts from these parameters.
 
         Args:
-            parameters: Standard parameters, (p,); a new model uses those of the robot file.
+            parameters: Standard parameters, (p,); a new model uses
+                those of the robot file.
         """
         other = copy(self)
         other.transmitted = replace(self.transmitted, parameters=parameters)
@@ -138,7 +142,8 @@ class Model(Columns):
         """Return the symbols q, v, a, context, and tree and closed loops as expressions of them.
 
         Args:
-            extra: Number of extra inputs in the context, after the dead bands.
+            extra: Number of extra inputs in the context, after the dead
+                bands.
         """
         n = len(self.mechanism.joints)
         m = self.degrees_of_freedom
@@ -179,11 +184,12 @@ class Model(Columns):
 
         Args:
             tree: The tree.
-            closure_map: E, velocities of all coordinates by those of the rows, (n, m).
+            closure_map: E, velocities of all coordinates by those of
+                the rows, (n, m).
             chi: Standard parameters, (p,).
             load: Load on the load bodies, (10 l,).
-            applied: Efforts applied to the rows, (m,), if transmitted efforts follow from
-                these.
+            applied: Efforts applied to the rows, (m,), if transmitted
+                efforts follow from these.
         """
         parameter = self.parameter_lookup(chi, load)
         self.transmitted.insert(tree, closure_map, parameter, applied)
@@ -194,9 +200,9 @@ class Model(Columns):
     ) -> ca.SX:
         """Return the mass matrix of the rows, E^T M E, (m, m).
 
-        M is the sparse mass matrix of the tree, whose accelerations must be symbols. To
-        differentiate the rows by their own accelerations would take each leg once for every
-        motor.
+        M is the sparse mass matrix of the tree, whose accelerations
+        must be symbols. To differentiate the rows by their own
+        accelerations would take each leg once for every motor.
         """
         mass = ca.jacobian(tree.total(self.parameter_lookup(chi, load)), tree.qdd)
         return ca.densify(closure_map.T @ (mass @ closure_map))
@@ -228,9 +234,10 @@ class Model(Columns):
     ) -> FloatArray:
         """Return what joint terms depend on besides the motion.
 
-        These are the dead bands, (n,), or if there are extra inputs, dead bands and extra
-        inputs, (t, n + x). A motion without extra inputs is taken as a log of its own, with
-        channels at their default values.
+        These are the dead bands, (n,), or if there are extra inputs,
+        dead bands and extra inputs, (t, n + x). A motion without extra
+        inputs is taken as a log of its own, with channels at their
+        default values.
 
         Args:
             transmitted: Whether to include transmitted efforts.
@@ -261,7 +268,8 @@ class Model(Columns):
 
         Args:
             dead_band: As in `regressor`.
-            filter_state, channels, periodic: As in `integrate_internal_states`.
+            filter_state, channels, periodic: As in
+                `integrate_internal_states`.
             payload: Name of the payload that the robot carries.
         """
         if not self.n_extra_inputs:
@@ -308,8 +316,8 @@ class Model(Columns):
     ) -> tuple[list[ca.SX], ca.SX, LoopExpressions]:
         """Return the symbols of `expressions`, chi and load, the rows' efforts and the chain.
 
-        Transmitted efforts follow from the accelerations, or from efforts applied to the
-        rows.
+        Transmitted efforts follow from the accelerations, or from
+        efforts applied to the rows.
         """
         symbols, tree, closed = self.expressions(extra)
         chi = ca.SX.sym("chi", len(self.mechanism.standard))
@@ -332,8 +340,8 @@ class Model(Columns):
         """Return the kernel (q, v, a, context, chi, load) -> efforts of the rows (m,), check.
 
         Args:
-            settled: Whether internal states have settled; the context is then only the dead
-                bands.
+            settled: Whether internal states have settled; the context
+                is then only the dead bands.
         """
         symbols, tau, closed = self.inverse_expressions(0 if settled else self.n_state_inputs)
         return ca.Function("efforts", symbols, [tau, closed.check])
@@ -342,7 +350,8 @@ class Model(Columns):
     def dynamics_kernel(self) -> ca.Function:
         """Return the kernel (q, v, tau, band, chi, load) -> M, bias, acceleration, check.
 
-        All outputs are those of the rows: mass matrix (m, m), bias (m,), acceleration (m,).
+        All outputs are those of the rows: mass matrix (m, m), bias
+        (m,), acceleration (m,).
         """
         applied = ca.SX.sym("tau", self.degrees_of_freedom)
         (q, v, a, band, chi, load), tau, closed = self.inverse_expressions(applied=applied)
@@ -395,10 +404,10 @@ class Model(Columns):
         """Return the derivative of the efforts of the rows by parameters, (t, r, p).
 
         Args:
-            parameters: Names (standard, tied, `payload.<name>.m`), or base parameters
-                (their independent columns).
-            dead_band: Velocity below which Coulomb terms are interpolated, scalar or (n,).
-                [m/s or rad/s]
+            parameters: Names (standard, tied, `payload.<name>.m`), or
+                base parameters (their independent columns).
+            dead_band: Velocity below which Coulomb terms are
+                interpolated, scalar or (n,). [m/s or rad/s]
         """
         self.check_motion(motion)
         names = column_names(parameters)
@@ -456,10 +465,10 @@ class Model(Columns):
         Args:
             effort: Motor efforts, (t, a). [N or N m]
             dead_band: As in `regressor`.
-            covariance: Noise of the motor efforts, (a, a). Redundant robots get E_act^T
-                Sigma E_act per sample.
-            wrench: Known force and moment on the platform origin in the base frame, (t, 6)
-                or (6,). [N, N m]
+            covariance: Noise of the motor efforts, (a, a). Redundant
+                robots get E_act^T Sigma E_act per sample.
+            wrench: Known force and moment on the platform origin in the
+                base frame, (t, 6) or (6,). [N, N m]
         """
         check_shape(effort, (len(motion), len(self.actuated)), "motor efforts")
         check_finite(effort, "motor efforts")
@@ -514,9 +523,10 @@ class Model(Columns):
         Their unit is N or N m.
 
         Args:
-            values: Standard parameters, (p,) or (t, p); a priori by default.
-            load: Inertial parameters of a payload, (10 l,), see `load`; ten are on the
-                first body that carries one.
+            values: Standard parameters, (p,) or (t, p); a priori by
+                default.
+            load: Inertial parameters of a payload, (10 l,), see `load`;
+                ten are on the first body that carries one.
             dead_band: As in `regressor`.
             wrench: Known wrench on the platform, as in `regression`.
         """
@@ -617,7 +627,8 @@ class Model(Columns):
     ) -> FloatArray:
         """Return the efforts of the rows at zero acceleration, (t, m).
 
-        They consist of Coriolis, centrifugal, gravity and friction efforts.
+        They consist of Coriolis, centrifugal, gravity and friction
+        efforts.
         """
         return self._dynamics(q, velocity, np.zeros_like(velocity), values, load, dead_band)[1]
 

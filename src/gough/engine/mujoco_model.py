@@ -2,16 +2,18 @@
 
 Needs no MuJoCo.
 
-MuJoCo takes the pose in which a model is written as its reference (`qpos0`), and holds
-tendons at the length they have there. So the robot is written in its reference
-configuration, with its loops closed, and each joint's `ref` is its coordinate there:
-MuJoCo's coordinates are Gough's. `connect` and `weld` hold sites together, which needs no
+MuJoCo takes the pose in which a model is written as its reference
+(`qpos0`), and holds tendons at the length they have there. So the robot
+is written in its reference configuration, with its loops closed, and
+each joint's `ref` is its coordinate there: MuJoCo's coordinates are
+Gough's. `connect` and `weld` hold sites together, which needs no
 reference.
 
-MuJoCo's constraints are soft: they yield by about one part in ten thousand of the force
-they transmit (`SOLVER_IMPEDANCE`) and return within two time steps. Tendons ignore the
-centripetal acceleration at first (MuJoCo includes it for `connect` and `weld`, since 3.7)
-and return likewise.
+MuJoCo's constraints are soft: they yield by about one part in ten
+thousand of the force they transmit (`SOLVER_IMPEDANCE`) and return
+within two time steps. Tendons ignore the centripetal acceleration at
+first (MuJoCo includes it for `connect` and `weld`, since 3.7) and
+return likewise.
 """
 
 from __future__ import annotations
@@ -33,19 +35,21 @@ from gough.mechanism.types import BASE, Closure, Frame, Joint
 
 # Impedance of loops and dry friction: the largest that MuJoCo accepts.
 SOLVER_IMPEDANCE = "0.9999 0.9999 0.001 0.5 2"
-# Distance of the two points that hold an axis, in lengths of the robot. With 0.2 the platform of a
-# robot with six chains tilts by 0.7 %.
+# Distance of the two points that hold an axis, in lengths of the robot.
+# With 0.2 the platform of a robot with six chains tilts by 0.7 %.
 AXIS_ARM = 2.0
-# Negative inertia about the centre of mass that is rounding, relative to the sum of inertias.
+# Negative inertia about the centre of mass that is rounding, relative
+# to the sum of inertias.
 INERTIA_ROUNDING = 1e-9
-MIN_INERTIA = 1e-12  # added to bodies without thickness, which MuJoCo refuses [kg m2]
+# added to bodies without thickness, which MuJoCo refuses [kg m2]
+MIN_INERTIA = 1e-12
 
 
 class MujocoBody(NamedTuple):
     """A body of the MuJoCo model and the joints before it.
 
-    The joints are its own and those of massless bodies between it and its parent, base
-    first.
+    The joints are its own and those of massless bodies between it and
+    its parent, base first.
     """
 
     body: str
@@ -58,19 +62,21 @@ def bodies_of(
 ) -> list[MujocoBody]:
     """Return the bodies that MuJoCo needs.
 
-    These are bodies with mass, and massless ones that end, branch or close a chain. MuJoCo
-    gives a body several joints, so that a massless body that only links two is not needed.
+    These are bodies with mass, and massless ones that end, branch or
+    close a chain. MuJoCo gives a body several joints, so that a
+    massless body that only links two is not needed.
 
     Args:
         massive: Bodies with mass.
-        without: Bodies to leave out, besides the sliders of force elements, which are
-            tendons.
+        without: Bodies to leave out, besides the sliders of force
+            elements, which are tendons.
     """
     excluded = {*without, *model.mechanism.forces}
     joints = [joint for joint in model.mechanism.joints if joint.child not in excluded]
     n_children = Counter(joint.parent for joint in joints)
     kept = {*massive, *closed_bodies(model)}
-    # By massless body: the body at which its chain starts, and the joints of the chain.
+    # By massless body: the body at which its chain starts, and the
+    # joints of the chain.
     chains: dict[str, tuple[str, tuple[Joint, ...]]] = {}
     bodies = []
     for joint in joints:
@@ -101,8 +107,8 @@ class MujocoScene:
 
     Attributes:
         poses: Of all bodies in the reference configuration, (4, 4).
-        root: The XML element of the model; default, tendon, equality and actuator are its
-            children.
+        root: The XML element of the model; default, tendon, equality
+            and actuator are its children.
         bodies: XML elements by body.
     """
 
@@ -211,16 +217,16 @@ class MujocoScene:
     def add_closure(self, closure: Closure, light: FloatArray | None = None) -> None:
         """Add the elements that close a loop, those of its kind's `mjcf`.
 
-        connect, weld: of the sites a and b.
-        axis: a second `connect` along the z axes; one of its equations is redundant.
-        slider: a light body that slides in three directions on the first one and replaces
-        it.
-        rod: a `spatial` tendon of constant length.
-        sum: a `fixed` tendon, the weighted sum of coordinates, of constant length.
-        reel: both tendons, one as long as the other.
+        connect, weld: of the sites a and b. axis: a second `connect`
+        along the z axes; one of its equations is redundant. slider: a
+        light body that slides in three directions on the first one and
+        replaces it. rod: a `spatial` tendon of constant length. sum: a
+        `fixed` tendon, the weighted sum of coordinates, of constant
+        length. reel: both tendons, one as long as the other.
 
         Args:
-            light: Ten inertial parameters of the slider's body, if there is one.
+            light: Ten inertial parameters of the slider's body, if
+                there is one.
         """
         elements = CLOSURES[closure.kind].mjcf
         if elements is None:
@@ -256,7 +262,8 @@ class MujocoScene:
 
         Args:
             frames: Of the sites.
-            arms: How far the sites are moved along the z axes of their frames. [m]
+            arms: How far the sites are moved along the z axes of their
+                frames. [m]
         """
         suffix = "" if arms is None else ".z"
         along_a, along_b = arms or (0.0, 0.0)
@@ -268,7 +275,8 @@ class MujocoScene:
     def _axis_arms(self, closure: Closure) -> tuple[float, float]:
         """Return distances along the z axes of the frames at which their points coincide. [m]
 
-        The axes may be parallel or opposite, as in the reference configuration.
+        The axes may be parallel or opposite, as in the reference
+        configuration.
         """
         axes = []
         for frame in closure.frames:

@@ -1,19 +1,20 @@
 """Time steps of the closed chain, for the virtual robot and for controllers in C.
 
-The state is the configuration q of all coordinates and the velocity v of the rows. Loops
-are kept closed by a Newton step on the dependent coordinates at every evaluation: predicted
-over a step h they are open by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method
-squares that.
+The state is the configuration q of all coordinates and the velocity v
+of the rows. Loops are kept closed by a Newton step on the dependent
+coordinates at every evaluation: predicted over a step h they are open
+by about h^2 a / 2 (1e-6 m at 0.5 ms), and Newton's method squares that.
 
-Control laws are kernels of one sample of the controller with its drives at their limits,
-for robots that are not redundant, whose motors are the rows of the dynamics. Such a kernel
-maps
+Control laws are kernels of one sample of the controller with its drives
+at their limits, for robots that are not redundant, whose motors are the
+rows of the dynamics. Such a kernel maps
 
     state [q, v, lags, tau] (n + x + 2a), memory (s + a), reference (r),
     constants [ratio, limit, ...] (2a + c)
 
-to the state with tau = min(max(ratio * law, -limit), limit), and the memory. The last a
-entries of the memory are 1 for motors below their limit; integrators of the others stop.
+to the state with tau = min(max(ratio * law, -limit), limit), and the
+memory. The last a entries of the memory are 1 for motors below their
+limit; integrators of the others stop.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from gough.mechanism.terms import JointState
 def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of a PID controller.
 
-    Memory [integral], reference [q, qd, feedforward], constants [kp, ki T, kd], (a,) each.
+    Memory [integral], reference [q, qd, feedforward], constants [kp, ki
+    T, kd], (a,) each.
     """
     a = len(model.actuated)
     integral = ca.SX.sym("integral", a)
@@ -57,9 +59,10 @@ def pid_kernel(model: Model, lanes: int | None = None) -> ca.Function:
 def computed_torque_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of computed torque.
 
-    Memory [q, qd, integral, constant effort] (2n + 2a), the latter added to every command;
-    reference [q, qd and means of qd and qdd over the period] (4a);
-    constants [period, bandwidth, band, chi, load] (2 + n + p + 10 l).
+    Memory [q, qd, integral, constant effort] (2n + 2a), the latter
+    added to every command; reference [q, qd and means of qd and qdd
+    over the period] (4a); constants [period, bandwidth, band, chi,
+    load] (2 + n + p + 10 l).
     """
     a = len(model.actuated)
     n = len(model.mechanism.joints)
@@ -113,8 +116,9 @@ def _in_loop(
     """Return the graph of a control law with saturated drives; see the module docstring.
 
     Args:
-        law: Maps positions, velocities and which motors are unsaturated, (a,) each, to the
-            efforts (a,) and the next memory.
+        law: Maps positions, velocities and which motors are
+            unsaturated, (a,) each, to the efforts (a,) and the next
+            memory.
         memory, reference, constants: Symbols of the law.
     """
     a = len(model.actuated)
@@ -141,17 +145,18 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 
         qd = E(q) v,    M(q) vd = E_act^T tau - b(q, v, w),    wd = rate (x - w)
 
-    One Newton step closes the loops, phi(q) = 0, after each prediction. w are the lags of
-    joint terms; recorded channels have their default values.
+    One Newton step closes the loops, phi(q) = 0, after each prediction.
+    w are the lags of joint terms; recorded channels have their default
+    values.
 
-    The kernel has few arrays, because each of them costs as much in a call as a hundred
-    operations.
-    Inputs: state [q, v, w] (n + m + x); tau (a, 3) at the start, middle and end of the
-    step; constants [h, band, chi, load] (1 + n + p + 10 l).
-    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with the loops closed
-    and the rows' acceleration at the start, the state at the end with q not yet closed, and
-    the check at the start (see `LoopExpressions`): the stages are near it, and a tenth of
-    the operations would be checks.
+    The kernel has few arrays, because each of them costs as much in a
+    call as a hundred operations. Inputs: state [q, v, w] (n + m + x);
+    tau (a, 3) at the start, middle and end of the step; constants [h,
+    band, chi, load] (1 + n + p + 10 l). Output: [q, a, q_end, v_end,
+    w_end, check] (2n + 2m + x + 1): q with the loops closed and the
+    rows' acceleration at the start, the state at the end with q not yet
+    closed, and the check at the start (see `LoopExpressions`): the
+    stages are near it, and a tenth of the operations would be checks.
     """
     tau = ca.SX.sym("tau", len(model.actuated), 3)
     state, constants, start, end = _runge_kutta(model, tau)
@@ -166,8 +171,9 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
 def held_step_kernel(model: Model, lanes: int | None = None) -> ca.Function:
     """Return the kernel of the same step with constant efforts, for compiled control loops.
 
-    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band, chi, load]. Outputs:
-    the state at the end, with the same tau; and [q, a, check] (n + m + 1) at the start.
+    Inputs: state [q, v, w, tau] (n + m + x + a); constants [h, band,
+    chi, load]. Outputs: the state at the end, with the same tau; and
+    [q, a, check] (n + m + 1) at the start.
     """
     tau = ca.SX.sym("tau", len(model.actuated))
     state, constants, start, end = _runge_kutta(model, ca.horzcat(tau, tau, tau))
@@ -184,7 +190,8 @@ def _runge_kutta(
     """Return state, constants, start (q, acceleration, check) and end (q, [v, w]) of a step.
 
     Args:
-        tau: Motor efforts at the start, middle and end of the step, (a, 3).
+        tau: Motor efforts at the start, middle and end of the step, (a,
+            3).
     """
     dynamics = _StageDynamics(model)
     stage = dynamics.stage()
@@ -211,9 +218,10 @@ def _runge_kutta(
 def closing_kernel(model: Model) -> ca.Function:
     """Return the kernel (q, v, a) -> closed q, qd, qdd (n,), check.
 
-    One Newton step closes the loops. v and a are velocities and accelerations of the
-    actuated coordinates (of the independent ones among them if there are more motors than
-    degrees of freedom), whose entries of q stay.
+    One Newton step closes the loops. v and a are velocities and
+    accelerations of the actuated coordinates (of the independent ones
+    among them if there are more motors than degrees of freedom), whose
+    entries of q stay.
     """
     m = model.degrees_of_freedom
     q = ca.SX.sym("q", len(model.mechanism.joints))
@@ -229,8 +237,8 @@ def closing_kernel(model: Model) -> ca.Function:
 class _StageDynamics:
     """The closed chain as expressions of q, [v, w], tau, band, chi, load and held signs.
 
-    v are velocities of the rows, w lags. The held signs are those of joints with Coulomb
-    friction; see `coulomb`.
+    v are velocities of the rows, w lags. The held signs are those of
+    joints with Coulomb friction; see `coulomb`.
 
     Attributes:
         inputs: Symbols of all but the held signs.
@@ -279,7 +287,8 @@ class _StageDynamics:
     def sample(self) -> ca.Function:
         """Return (inputs, mean tau, h) -> closed q, vd, signs to hold over the step, check.
 
-        The acceleration is that at the start, with the signs of the velocities there.
+        The acceleration is that at the start, with the signs of the
+        velocities there.
         """
         mean_tau = ca.SX.sym("mean_tau", self.inputs[2].shape[0])
         h = ca.SX.sym("h")
@@ -316,15 +325,17 @@ def controller_graphs(
 ) -> tuple[ca.Function, ca.Function]:
     """Return the graphs of a feedforward controller, `newton` and `efforts`.
 
-    `newton` maps q to a Newton step and the norms of residual and step, see `_norms`.
-    `efforts` maps q, qd_act, qdd_act and past to motor efforts and the next past; those of
-    least norm if the robot is redundant. The past consists of lags, the signals they follow
-    and the positions of their joints at the last call, (3 x,), then the time since
-    (negative: there was no such call, lags have settled) and recorded channels. Robots
-    without these have no past.
+    `newton` maps q to a Newton step and the norms of residual and step,
+    see `_norms`. `efforts` maps q, qd_act, qdd_act and past to motor
+    efforts and the next past; those of least norm if the robot is
+    redundant. The past consists of lags, the signals they follow and
+    the positions of their joints at the last call, (3 x,), then the
+    time since (negative: there was no such call, lags have settled) and
+    recorded channels. Robots without these have no past.
 
     Args:
-        values: Standard parameters, (p,); constants of the graph, zeros cost nothing.
+        values: Standard parameters, (p,); constants of the graph, zeros
+            cost nothing.
         load: Load, (10 l,).
         dead_band: Dead bands, (n,).
     """
@@ -393,11 +404,13 @@ def _next_lags(model: Model, past: ca.SX, followed: ca.SX, position: ca.SX) -> c
 def _norms(loops: Loops, closure: LoopExpressions, step: ca.SX) -> ca.SX:
     """Return the norms of residual and step as fractions of the robot, (2,).
 
-    With s_r and u_i one for angles and the characteristic length for lengths,
+    With s_r and u_i one for angles and the characteristic length for
+    lengths,
 
         |phi| = sqrt(sum_r (phi_r / s_r)^2),    |dq| = sqrt(sum_i (dq_i / u_i)^2)
 
-    where i are the loop coordinates: a rotor behind a gear turns far and deforms no loop.
+    where i are the loop coordinates: a rotor behind a gear turns far
+    and deforms no loop.
     """
     if not closure.partition.dependent:
         return ca.SX.zeros(2)

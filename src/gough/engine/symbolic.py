@@ -1,7 +1,7 @@
 """The equations of a mechanism as CasADi expressions, written once.
 
-Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq. Vectors of a body are
-expressed in its own frame.
+Notation: q all coordinates, phi(q) = 0 the closures, K = dphi/dq.
+Vectors of a body are expressed in its own frame.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def closure_equations(
     """Return phi of all closures, stacked, (c,): zero where the loops are closed. [m or rad]
 
     Args:
-        closures: Taken in place of those of the mechanism; their numbers may be expressions.
+        closures: Taken in place of those of the mechanism; their
+            numbers may be expressions.
     """
     poses = body_transforms(mechanism, q)
     coordinates = {name: q[i] for i, name in enumerate(mechanism.coordinates)}
@@ -135,18 +136,20 @@ class TreeEfforts:
     """Generalised efforts of the open tree by the Newton-Euler recursion.
 
     Args:
-        q, qd, qdd: All coordinates and their derivatives, symbols or expressions, (n,).
-        dead_band: Velocity below which Coulomb terms are interpolated, (n,), or these
-            and the extra inputs of `Model.kernel_context`, (n + x,); without them, internal
+        q, qd, qdd: All coordinates and their derivatives, symbols or
+            expressions, (n,).
+        dead_band: Velocity below which Coulomb terms are interpolated,
+            (n,), or these and the extra inputs of
+            `Model.kernel_context`, (n + x,); without them, internal
             states have settled. [m/s or rad/s]
-        smooth: Use tanh for the sign (optimisation); else it is linear inside the dead
-            band, +-1 outside.
+        smooth: Use tanh for the sign (optimisation); else it is linear
+            inside the dead band, +-1 outside.
         sign: Signs of the velocities to use instead, (n,).
 
     Attributes:
-        transmitted: Transmitted efforts by joint, for load-dependent friction; from
-            `dead_band` if it contains them, otherwise written by
-            `TransmittedEffort.insert`.
+        transmitted: Transmitted efforts by joint, for load-dependent
+            friction; from `dead_band` if it contains them, otherwise
+            written by `TransmittedEffort.insert`.
     """
 
     def __init__(
@@ -190,8 +193,8 @@ class TreeEfforts:
     def _propagate_motion(self) -> None:
         """Compute the motion of all bodies from the base outwards, in body frames.
 
-        It consists of the acceleration of the origin minus gravity, the angular velocity
-        and the angular acceleration.
+        It consists of the acceleration of the origin minus gravity, the
+        angular velocity and the angular acceleration.
         """
         self._transforms = joint_transforms(self.mechanism, self.q)
         gravity = _sparse(-np.array(self.mechanism.gravity))
@@ -257,16 +260,17 @@ class TreeEfforts:
     def total(self, parameter: Callable[[Parameter], Any], columns: int = 1) -> ca.SX:
         """Return the tree efforts of all bodies and joint terms, (n, k).
 
-        With the first moment s and the inertia I about the origin of a body, its wrench is
+        With the first moment s and the inertia I about the origin of a
+        body, its wrench is
 
             f = m a + wd x s + w x (w x s),    n = s x a + I wd + w x I w.
 
-        Friction of a joint with load-dependent terms is left out while `transmitted` does
-        not contain its transmitted effort.
+        Friction of a joint with load-dependent terms is left out while
+        `transmitted` does not contain its transmitted effort.
 
         Args:
-            parameter: Gives a parameter by name as an expression, (1, k), or None if it has
-                none.
+            parameter: Gives a parameter by name as an expression, (1,
+                k), or None if it has none.
             columns: k; regressors have one column for each parameter.
         """
         mechanism = self.mechanism

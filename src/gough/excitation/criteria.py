@@ -9,8 +9,8 @@ the whitened regressor, so that W^T W is the information matrix (AH09 (9)-(11)).
     a       trace (W^T W)^-1 = sum s_i^-2             mean variance of the parameters
     e       1 / smallest eigenvalue of W^T W = s_b^-2  largest variance of any direction
 
-The minimiser of d does not depend on the units of the parameters. That of the others does;
-they are evaluated in SI units.
+The minimiser of d does not depend on the units of the parameters. That
+of the others does; they are evaluated in SI units.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from gough.core.errors import InvalidInput, nearest
 
 Criterion = Literal["d", "cond", "a", "e"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
-# The information is singular if s_b / s_1 is below this: rounding of a double-precision SVD.
+# The information is singular if s_b / s_1 is below this: rounding of a
+# double-precision SVD.
 SINGULAR_INFORMATION_RATIO = 1e-13
 
 

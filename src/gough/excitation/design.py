@@ -37,9 +37,11 @@ from gough.excitation.solver import InteriorPoint, Progress
 from gough.excitation.trajectory_form import TrajectoryForm
 from gough.mechanism import Limits
 
-GRID_SAMPLES_PER_HARMONIC = 24  # grid samples per period of the highest harmonic
+# grid samples per period of the highest harmonic
+GRID_SAMPLES_PER_HARMONIC = 24
 MAX_FUNDAMENTAL_PERIOD = 60.0  # of the first frequency [s]
-ACTIVE_LIMIT_FRACTION = 0.98  # a limit used to at least this fraction is active
+# a limit used to at least this fraction is active
+ACTIVE_LIMIT_FRACTION = 0.98
 INFORMATION_BLOCK = 2048  # samples of the regressor kept in memory at once
 
 
@@ -97,8 +99,9 @@ class DesignSettings(Settings):
 class Run(Settings):
     """One trajectory of an experiment: several are designed jointly, their information adds up.
 
-    A slow run excites friction, a fast one inertia (P03 4.1); runs with and without payload
-    make payload and platform distinguishable (BG13 (29)).
+    A slow run excites friction, a fast one inertia (P03 4.1); runs with
+    and without payload make payload and platform distinguishable (BG13
+    (29)).
     """
 
     frequency: float | None = option(
@@ -118,8 +121,8 @@ class Design(Record):
 
     trajectories: tuple[Fourier, ...]  # one per run
     runs: tuple[Run, ...]  # one for each trajectory
-    # The criterion at the controller's samples over all periods of all runs, with the exact sign of
-    # the velocity.
+    # The criterion at the controller's samples over all periods of all
+    # runs, with the exact sign of the velocity.
     value: float
     condition_number: float  # of the regressor, AH09 (21), at the same samples
     violations: int  # limits exceeded on the verification grid: always 0
@@ -130,9 +133,11 @@ class Design(Record):
     evaluations: int  # of objective and constraints
     seconds: float  # compilation included
     settings: DesignSettings  # of the design
-    # Objective after each step of the best start, on the coarse grid; its logarithm unless d.
+    # Objective after each step of the best start, on the coarse grid;
+    # its logarithm unless d.
     history: tuple[float, ...]
-    stopped: bool = False  # the search was interrupted; this is the best so far
+    # the search was interrupted; this is the best so far
+    stopped: bool = False
 
     @property
     def trajectory(self) -> Fourier:
@@ -197,12 +202,13 @@ def first_frequency(
 ) -> float:
     """Return the fundamental at which the highest harmonic at full amplitude meets a motor limit.
 
-    The search of `informative_frequency` begins there. A motor that swings by half its
-    range r to both sides reaches its velocity limit v at v / (2 pi r) and its acceleration
-    limit a at sqrt(a / r) / (2 pi); without an acceleration limit, a is its effort limit
-    over its inertia in the reference configuration. The lowest of these over all motors is
-    the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62 Hz.) Without any limit: 1 Hz. No
-    period is longer than a minute.
+    The search of `informative_frequency` begins there. A motor that
+    swings by half its range r to both sides reaches its velocity limit
+    v at v / (2 pi r) and its acceleration limit a at sqrt(a / r) / (2
+    pi); without an acceleration limit, a is its effort limit over its
+    inertia in the reference configuration. The lowest of these over all
+    motors is the highest harmonic. (PaLiDA: 1.59 Hz; AH09 found 1.62
+    Hz.) Without any limit: 1 Hz. No period is longer than a minute.
     """
     half = {(limit.quantity, limit.name): limit.half for limit in collect_limits(model, limits)}
     mass_matrix = model.mass_matrix(model.home[None])[0]
@@ -236,25 +242,33 @@ def design(
 ) -> Design:
     """Find the most informative Fourier trajectories inside the limits of a robot.
 
-    The variables are all Fourier coefficients (AH09 (19)) and, if asked, the fundamental
-    frequency. Constraints are AH09 (20), efforts from a-priori parameters, limits of pose,
-    task rates and twist, and the distance to singularities. Coulomb friction is smoothed
-    while optimising; the result is verified on a grid ten times finer with the exact sign,
-    limits exceeded there are tightened. An interrupt (Ctrl-C) keeps the best so far.
+    The variables are all Fourier coefficients (AH09 (19)) and, if
+    asked, the fundamental frequency. Constraints are AH09 (20), efforts
+    from a-priori parameters, limits of pose, task rates and twist, and
+    the distance to singularities. Coulomb friction is smoothed while
+    optimising; the result is verified on a grid ten times finer with
+    the exact sign, limits exceeded there are tightened. An interrupt
+    (Ctrl-C) keeps the best so far.
 
     Args:
-        settings: How to design; single options may be given by name instead.
-        runs: Trajectories designed jointly; one without payload by default.
-        limits: By coordinate, `platform.translation` or `platform.rotation`, in place of
-            the robot file's.
-        base: Parameters to be identified; by default the base parameters of the experiment.
-        covariance: Of the motor efforts, (a, a); from the robot's noise by default.
-        progress: Called after each step with its number, the objective and the largest
-            violation seen (relative).
+        settings: How to design; single options may be given by name
+            instead.
+        runs: Trajectories designed jointly; one without payload by
+            default.
+        limits: By coordinate, `platform.translation` or
+            `platform.rotation`, in place of the robot file's.
+        base: Parameters to be identified; by default the base
+            parameters of the experiment.
+        covariance: Of the motor efforts, (a, a); from the robot's noise
+            by default.
+        progress: Called after each step with its number, the objective
+            and the largest violation seen (relative).
 
     Raises:
-        InfeasibleDesign: No trajectory keeps the limits; names the limit in the way.
-        NotIdentifiable: No trajectory of this form informs about all parameters.
+        InfeasibleDesign: No trajectory keeps the limits; names the
+            limit in the way.
+        NotIdentifiable: No trajectory of this form informs about all
+            parameters.
     """
     start_time = time.perf_counter()
     chosen = merge_settings(DesignSettings, settings, options)
@@ -434,9 +448,10 @@ def information_factor(
     """Return a triangular R with R^T R = Psi^T Sigma^-1 Psi at the controller's samples, (b, b).
 
     Args:
-        runs: Payload and periods of each trajectory; one period without payload by default.
-        covariance: Sigma, covariance of the motor efforts, (a, a); the unit matrix by
-            default.
+        runs: Payload and periods of each trajectory; one period without
+            payload by default.
+        covariance: Sigma, covariance of the motor efforts, (a, a); the
+            unit matrix by default.
     """
     names = column_names(base)
     rate = model.mechanism.noise.rate

@@ -15,14 +15,16 @@ from gough.excitation.trajectory_form import TrajectoryForm
 class TrajectoryDerivatives(NamedTuple):
     """Derivatives of the constraints of one trajectory at its t grid samples.
 
-    P are the m trajectory coordinates, v and a their velocities and accelerations.
+    P are the m trajectory coordinates, v and a their velocities and
+    accelerations.
     """
 
     form: TrajectoryForm
     by_motion: FloatArray  # of the o constraints by (q_P, v, a), (t, o, 3m)
     # Of (q_P, v, a) of a coordinate by its amplitudes, (3t, 1 + 2h).
     by_amplitudes: FloatArray
-    # Of (q_P, v, a) by ln w, (t, 3, m): q_P is constant, v grows with w, a with w^2.
+    # Of (q_P, v, a) by ln w, (t, 3, m): q_P is constant, v grows with
+    # w, a with w^2.
     by_log_frequency: FloatArray
 
 
@@ -39,7 +41,8 @@ def trajectory_derivatives(
         pulsation: w. [rad/s]
         velocity: Of the trajectory coordinates, (t, m).
         acceleration: Of the trajectory coordinates, (t, m).
-        by_motion: Derivative of the constraints by (q_P, v, a), (t, o, 3m).
+        by_motion: Derivative of the constraints by (q_P, v, a), (t, o,
+            3m).
     """
     by_amplitudes = np.stack(form.motion_basis(pulsation), axis=1)
     by_log_frequency = np.stack([np.zeros_like(velocity), velocity, 2 * acceleration], axis=1)
@@ -54,8 +57,8 @@ def trajectory_derivatives(
 class Linearisation:
     """dc/dx at a point, never stored as a matrix.
 
-    The constraints of a sample depend on the variables only through (q_P, v, a) of that
-    sample.
+    The constraints of a sample depend on the variables only through
+    (q_P, v, a) of that sample.
 
     Args:
         trajectories: Derivatives of each trajectory of the design.
@@ -95,7 +98,8 @@ class Linearisation:
         """Turn derivatives by the motion into a derivative by the variables, (x,).
 
         Args:
-            by_motion: Derivative of a number by (q_P, v, a), (t, 3m) for each trajectory.
+            by_motion: Derivative of a number by (q_P, v, a), (t, 3m)
+                for each trajectory.
         """
         gradients = []
         for trajectory, derivative in zip(self._trajectories, by_motion):
@@ -123,8 +127,9 @@ class Linearisation:
     def _normal_block(self, trajectory: TrajectoryDerivatives, weights: FloatArray) -> FloatArray:
         """Return the diagonal block of one trajectory of `normal`.
 
-        With the Gram matrix G of a sample by (q_P, v, a) and the basis B of its
-        coefficients, the block is sum_t B_t^T G_t B_t for each pair of the m coordinates.
+        With the Gram matrix G of a sample by (q_P, v, a) and the basis
+        B of its coefficients, the block is sum_t B_t^T G_t B_t for each
+        pair of the m coordinates.
         """
         t = len(trajectory.by_motion)
         m = len(self._reach)
@@ -132,10 +137,12 @@ class Linearisation:
         gram = D.transpose(0, 2, 1) @ (weights[:, :, None] * D)  # (t, 3m, 3m)
         basis = trajectory.by_amplitudes @ trajectory.form.coefficient_map  # (3t, x)
         x = basis.shape[1]
-        # B^T G: (t, x, m 3 m), then ordered so that its first axis is that of the basis.
+        # B^T G: (t, x, m 3 m), then ordered so that its first axis is
+        # that of the basis.
         half = basis.reshape(t, 3, x).transpose(0, 2, 1) @ gram.reshape(t, 3, m * 3 * m)
         half = half.reshape(t, x, m, 3, m).transpose(0, 3, 1, 2, 4)
-        # Second coefficient, first coefficient, first coordinate, second coordinate.
+        # Second coefficient, first coefficient, first coordinate,
+        # second coordinate.
         full = (basis.T @ half.reshape(3 * t, x * m * m)).reshape(x, x, m, m)
         full = full * (self._reach[:, None] * self._reach)
         block = full.transpose(1, 2, 0, 3).reshape(x * m, x * m)

@@ -49,15 +49,17 @@ class DesignPoint:
     trajectories: tuple[TrajectoryPoint, ...]  # at this point
     constraints: FloatArray  # of all trajectories, one after the other, (t, o)
     objective: float  # criterion, to be minimised
-    # Derivatives of the objective by the whitened regressor of each trajectory, (t, a, b).
+    # Derivatives of the objective by the whitened regressor of each
+    # trajectory, (t, a, b).
     regressor_gradients: list[FloatArray]
 
 
 class DesignProblem:
     """Variables, objective and constraints of a design.
 
-    The variables are those of all trajectories, see `TrajectoryForm`. Coulomb friction has
-    a smoothed sign, whose width is set by `set_friction_bands`.
+    The variables are those of all trajectories, see `TrajectoryForm`.
+    Coulomb friction has a smoothed sign, whose width is set by
+    `set_friction_bands`.
 
     Args:
         forms: What is fixed about each trajectory.
@@ -70,9 +72,10 @@ class DesignProblem:
     Attributes:
         joints: Joints of the trajectory coordinates, (m,).
         origin: Centre of the trajectory coordinates, (m,).
-        reach: Half the range of each trajectory coordinate, (m,), a radian or the robot's
-            length without limits.
-        friction_bands: Velocity band of the smoothed sign for each trajectory, (n,).
+        reach: Half the range of each trajectory coordinate, (m,), a
+            radian or the robot's length without limits.
+        friction_bands: Velocity band of the smoothed sign for each
+            trajectory, (n,).
         evaluations: How often objective and constraints were evaluated.
     """
 
@@ -101,7 +104,8 @@ class DesignProblem:
         self.origin = centre[independent]
         self.reach = self._reach(model.loops.units[independent])
         self.friction_bands: list[FloatArray] = [np.full(len(centre), 0.1) for _ in self.forms]
-        # The condition number AH09 (21) is that of the regressor itself.
+        # The condition number AH09 (21) is that of the regressor
+        # itself.
         self._covariance = np.eye(len(covariance)) if criterion == "cond" else covariance
         if len(covariance) == 1:
             self._covariance = self._covariance[0]  # kernels take a matrix of one row as a vector
@@ -143,8 +147,8 @@ class DesignProblem:
     def set_friction_bands(self, point: DesignPoint) -> None:
         """Set the width of the smoothed sign to a fifth of each joint's rms velocity.
 
-        The sign then changes over a few grid samples, so that its slope is visible on the
-        grid.
+        The sign then changes over a few grid samples, so that its slope
+        is visible on the grid.
 
         Args:
             point: A typical motion.
@@ -219,7 +223,8 @@ class DesignProblem:
         """Evaluate objective and constraints; None if the loops do not close or are singular.
 
         Args:
-            near: A point with similar motions, from which Newton's method starts.
+            near: A point with similar motions, from which Newton's
+                method starts.
         """
         self.evaluations += 1
         trajectories = []
@@ -246,8 +251,8 @@ class DesignProblem:
 
         Args:
             coefficients: Its variables, (x,).
-            start: Configurations from which Newton's method starts, (t, n); the centre by
-                default.
+            start: Configurations from which Newton's method starts, (t,
+                n); the centre by default.
         """
         form = self.forms[k]
         amplitudes, w = form.unpack(coefficients, self.reach)
@@ -332,18 +337,21 @@ def normalise(
 ) -> tuple[FloatArray, FloatArray]:
     """Map limited quantities to [-1, 1] inside their limits, and return the slope of that map.
 
-    (output - centre) / half; of the regularity the logarithm, NaN beyond the singularity.
+    (output - centre) / half; of the regularity the logarithm, NaN
+    beyond the singularity.
 
     Args:
         outputs: Of `derivatives.response`, (t, o).
         redundant: The robot has more motors than degrees of freedom.
 
     Returns:
-        Normalised quantities and their derivatives by the outputs, (t, o) each.
+        Normalised quantities and their derivatives by the outputs, (t,
+            o) each.
     """
     quantities = np.array(outputs)
     slope = np.ones_like(outputs)
-    # The determinant of a redundant robot is that of a product, E_act^T E_act.
+    # The determinant of a redundant robot is that of a product, E_act^T
+    # E_act.
     power = 0.5 if redundant else 1.0
     for i, limit in enumerate(limits):
         if limit.quantity == "regularity":

@@ -22,9 +22,10 @@ MAX_RAMP_PERIODS = 16.0  # longest ramp tried [periods]
 def sample_with_ramps(model: Model, trajectory: Fourier, periods: int) -> Sampled:
     """Return a trajectory at the controller's samples with ramps from rest and back to rest.
 
-    It holds the trajectory coordinates and the motors. Only the pace rises and falls, over
-    half a period or, where a limit would be exceeded, longer. Between the ramps are
-    `periods` whole periods at full pace, and one before them for the controller to settle.
+    It holds the trajectory coordinates and the motors. Only the pace
+    rises and falls, over half a period or, where a limit would be
+    exceeded, longer. Between the ramps are `periods` whole periods at
+    full pace, and one before them for the controller to settle.
 
     Raises:
         InfeasibleDesign: A limit is exceeded with every ramp.

@@ -30,21 +30,28 @@ from gough.excitation.solver import (
     interior_point,
 )
 
-# Verification samples per grid sample; all samples of the controller if these are more.
+# Verification samples per grid sample; all samples of the controller if
+# these are more.
 VERIFICATION_REFINEMENT = 10
-VERIFICATION_MARGIN = 1e-4  # kept from each limit for peaks between verification samples
+# kept from each limit for peaks between verification samples
+VERIFICATION_MARGIN = 1e-4
 TIGHTENING_ROUNDS = 8  # after these the trajectory is shrunk as a whole
-TIGHTENING_FACTOR = 1.2  # of the excess; a little more than needed saves rounds
-MAX_TIGHTENING = 0.3  # of the distance from the centre of a limit, in one round
-MIN_AMPLITUDE = 1e-3  # of a useful trajectory, relative to the range of some coordinate
+# of the excess; a little more than needed saves rounds
+TIGHTENING_FACTOR = 1.2
+# of the distance from the centre of a limit, in one round
+MAX_TIGHTENING = 0.3
+# of a useful trajectory, relative to the range of some coordinate
+MIN_AMPLITUDE = 1e-3
 START_LIMIT_FRACTION = 0.98  # a start uses at most this fraction of each limit
 RANDOM_POSES = 256
 CREEPING_DIRECTIONS = 8
 CREEPING_VELOCITY = 1e-9  # [m/s or rad/s]
 CANDIDATES_PER_START = 5  # random trajectories of which the best is kept
-# Starts by which a frequency is scored: two rank the frequencies as optimised trajectories do.
+# Starts by which a frequency is scored: two rank the frequencies as
+# optimised trajectories do.
 STARTS_PER_FREQUENCY = 2
-# A lower frequency is preferred if it increases standard deviations by less than this factor.
+# A lower frequency is preferred if it increases standard deviations by
+# less than this factor.
 FREQUENCY_TIE_RATIO = 1.1
 MAX_FREQUENCY_OCTAVES = 6  # searched up and down from the first guess
 
@@ -53,7 +60,8 @@ class VerifiedDesign(NamedTuple):
     """Trajectories that keep all limits on the fine grid."""
 
     trajectories: tuple[Fourier, ...]
-    extremes: FloatArray  # smallest and largest of each normalised quantity, (o, 2)
+    # smallest and largest of each normalised quantity, (o, 2)
+    extremes: FloatArray
     history: tuple[float, ...]  # objective after each step
 
 
@@ -68,8 +76,9 @@ def find_extremes(
 ) -> FloatArray:
     """Return smallest and largest of each limited quantity over a period, (o, 2).
 
-    Normalised so that [-1, 1] is allowed. The loops are closed again from the reference
-    configuration, and efforts have the exact sign of the velocity.
+    Normalised so that [-1, 1] is allowed. The loops are closed again
+    from the reference configuration, and efforts have the exact sign of
+    the velocity.
     """
     time = np.arange(samples) / samples * trajectory.period
     motion = model.kinematics.motion(time, *trajectory.at(time), by)
@@ -87,8 +96,9 @@ def find_centre(
 ) -> FloatArray:
     """Return a configuration inside all limits with every load, (n,).
 
-    The reference configuration, or the best of random ones. Efforts are those of very slow
-    motions in several directions, because Coulomb friction acts in the slowest motion.
+    The reference configuration, or the best of random ones. Efforts are
+    those of very slow motions in several directions, because Coulomb
+    friction acts in the slowest motion.
 
     Raises:
         InfeasibleDesign: All configurations exceed some limit.
@@ -126,7 +136,8 @@ def _creeping_usage(
     """Return the largest used fraction of each limit at configurations q, (t, o).
 
     Args:
-        velocities: Of the independent coordinates, one for each direction, (k, m).
+        velocities: Of the independent coordinates, one for each
+            direction, (k, m).
     """
     usages = []
     for direction in velocities:  # separate motions, as friction may have an internal state
@@ -148,8 +159,9 @@ def _creeping_usage(
 def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> FloatArray:
     """Return the reference configuration and random ones with closed loops, (k, n).
 
-    Independent coordinates are drawn from the inner 90 % of their ranges. Their targets are
-    reached in ten steps, which keeps the loops on their branch.
+    Independent coordinates are drawn from the inner 90 % of their
+    ranges. Their targets are reached in ten steps, which keeps the
+    loops on their branch.
     """
     home = model.home[model.loops.partitions[by].independent]
     ranges = {}
@@ -174,11 +186,12 @@ def _random_poses(model: Model, limits: Sequence[Limit], by: By, seed: int) -> F
 def random_starts(problem: DesignProblem, count: int, seed: int) -> list[DesignPoint]:
     """Return feasible random trajectories, the most informative of five times as many, best first.
 
-    Each is a random direction from the centre, followed until the first limit is nearly
-    reached.
+    Each is a random direction from the centre, followed until the first
+    limit is nearly reached.
 
     Raises:
-        InfeasibleDesign: A limit is exceeded at rest, or stops every trajectory.
+        InfeasibleDesign: A limit is exceeded at rest, or stops every
+            trajectory.
         NotIdentifiable: No trajectory informs about all parameters.
     """
     rng = np.random.default_rng(seed)
@@ -272,12 +285,13 @@ def informative_frequency(
 ) -> float:
     """Return the lowest frequency whose information per recorded time is within 10 % of the best.
 
-    A slow trajectory does not use the acceleration limits, a fast one reaches them with
-    small amplitudes. Between them the information has a broad maximum, 2 to 8 times above
-    the frequency at which full amplitudes meet the first limit (five_bar, delta,
-    orthoglide, palida); standard deviations fall by up to 4. Candidates are scored by
-    random trajectories grown until a limit is
-    met: octaves up and down from the first guess, then half octaves.
+    A slow trajectory does not use the acceleration limits, a fast one
+    reaches them with small amplitudes. Between them the information has
+    a broad maximum, 2 to 8 times above the frequency at which full
+    amplitudes meet the first limit (five_bar, delta, orthoglide,
+    palida); standard deviations fall by up to 4. Candidates are scored
+    by random trajectories grown until a limit is met: octaves up and
+    down from the first guess, then half octaves.
 
     Args:
         problem_at: Returns the design problem at a frequency [Hz].
@@ -325,8 +339,8 @@ def solve_and_verify(
 ) -> tuple[VerifiedDesign, bool]:
     """Solve from every start and return the best solution that passes the verification.
 
-    An interrupt ends the search, not the verification: the best point so far is then shrunk
-    until it keeps the limits.
+    An interrupt ends the search, not the verification: the best point
+    so far is then shrunk until it keeps the limits.
 
     Args:
         rate: Of the controller. [Hz]
@@ -369,7 +383,8 @@ def _tighten(
 ) -> VerifiedDesign:
     """Verify a solution; narrow limits that are exceeded between samples and solve again.
 
-    If the last round still exceeds a limit, the trajectory is shrunk as a whole.
+    If the last round still exceeds a limit, the trajectory is shrunk as
+    a whole.
     """
     signs = np.array([-1.0, 1.0])
     bounds = np.tile(signs, (len(problem.limits), 1))

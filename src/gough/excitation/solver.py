@@ -2,11 +2,12 @@
 
     minimise f(x)  subject to  lower <= c(x) <= upper
 
-Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu sum ln(upper - c),
-mu -> 0 (Nocedal & Wright 2006, chapter 19; Waechter & Biegler 2006), with the slacks
-eliminated, so that a step costs one Cholesky factorisation of the size of x and one product
-J^T D J. The Hessian of the Lagrangian is a damped BFGS matrix. Two properties differ from
-general solvers:
+Primal-dual steps on the barrier problems f - mu sum ln(c - lower) - mu
+sum ln(upper - c), mu -> 0 (Nocedal & Wright 2006, chapter 19; Waechter
+& Biegler 2006), with the slacks eliminated, so that a step costs one
+Cholesky factorisation of the size of x and one product J^T D J. The
+Hessian of the Lagrangian is a damped BFGS matrix. Two properties differ
+from general solvers:
 
 - every iterate satisfies all constraints strictly, so that a stopped search still leaves a
   trajectory that may be run;
@@ -26,15 +27,21 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from gough.core.arrays import FloatArray
 from gough.excitation.problem import DesignPoint, DesignProblem
 
-# Called after each step with its number, the objective and the largest violation (relative).
+# Called after each step with its number, the objective and the largest
+# violation (relative).
 Progress = Callable[[int, float, float], None]
 
-# Factor between one mu and the next: designs with a slower decrease ended in better local minima.
+# Factor between one mu and the next: designs with a slower decrease
+# ended in better local minima.
 BARRIER_DECREASE = 0.5
-BOUNDARY_FRACTION = 0.99  # a step goes at most this fraction of the way to the nearest bound
-MAX_MULTIPLIER_RATIO = 1e8  # factor by which multipliers may differ from mu / slack
-DECREMENT_TOLERANCE = 0.2  # a barrier problem is solved below this Newton decrement per n mu
-ARMIJO_SLOPE = 1e-4  # fraction of the predicted decrease that a step must reach
+# a step goes at most this fraction of the way to the nearest bound
+BOUNDARY_FRACTION = 0.99
+# factor by which multipliers may differ from mu / slack
+MAX_MULTIPLIER_RATIO = 1e8
+# a barrier problem is solved below this Newton decrement per n mu
+DECREMENT_TOLERANCE = 0.2
+# fraction of the predicted decrease that a step must reach
+ARMIJO_SLOPE = 1e-4
 MAX_STEP_HALVINGS = 12
 
 
@@ -57,7 +64,9 @@ class InteriorPoint:
     """Settings of the interior-point method."""
 
     iterations: int = 300  # most steps
-    tolerance: float = 0.002  # distance of the objective from its minimum, estimated by the barrier
+    # distance of the objective from its minimum, estimated by the
+    # barrier
+    tolerance: float = 0.002
 
 
 def interior_point(
@@ -76,14 +85,16 @@ def interior_point(
         lower: Lower bounds that broadcast to the constraints.
         upper: Upper bounds that broadcast to the constraints.
         progress: Called after each step; the violation is always 0.
-        barrier: First mu, to continue from an earlier solution; balanced with the objective
-            by default.
+        barrier: First mu, to continue from an earlier solution;
+            balanced with the objective by default.
 
     Returns:
-        The best point, strictly inside all constraints, and the objective after each step.
+        The best point, strictly inside all constraints, and the
+            objective after each step.
 
     Raises:
-        SearchStopped: An interrupt arrived; carries what would have been returned.
+        SearchStopped: An interrupt arrived; carries what would have
+            been returned.
     """
     state = _BarrierSearch(problem, start, lower, upper)
     n = len(start.variables)
@@ -122,8 +133,8 @@ def interior_point(
 class _BarrierSearch:
     """Point, derivatives, multipliers and Hessian of a running interior-point search.
 
-    Slacks, multipliers and their changes have the lower bounds first, then the upper ones:
-    (2, *constraints.shape).
+    Slacks, multipliers and their changes have the lower bounds first,
+    then the upper ones: (2, *constraints.shape).
     """
 
     def __init__(
@@ -270,7 +281,8 @@ def _bfgs(
     """Return the BFGS update of B with Powell's damping, which keeps it positive definite.
 
     Args:
-        first_update: B has no curvature yet; it is scaled to that of the step first.
+        first_update: B has no curvature yet; it is scaled to that of
+            the step first.
     """
     s = step
     y = gradient_change

@@ -16,15 +16,17 @@ from gough.core.trajectory import Fourier, fourier_basis, rest_basis
 class TrajectoryForm:
     """One trajectory of a design: what the search does not change.
 
-    Its variables are the free Fourier coefficients of all coordinates, as amplitudes
-    relative to half the range of the coordinate (coefficient-major), and ln(frequency /
-    start) if the frequency is free.
+    Its variables are the free Fourier coefficients of all coordinates,
+    as amplitudes relative to half the range of the coordinate
+    (coefficient-major), and ln(frequency / start) if the frequency is
+    free.
     """
 
     harmonics: int  # of the Fourier series
     frequency: float  # fundamental; the start of the search if it is free [Hz]
     payload: str | None  # name of the payload; None without one
-    weight: float  # number of controller samples per grid sample, over all periods
+    # number of controller samples per grid sample, over all periods
+    weight: float
     samples: int  # grid points per period
     at_rest: bool  # zero velocity and acceleration at the start of each period
     free_frequency: bool  # whether the fundamental frequency is searched for
@@ -42,7 +44,8 @@ class TrajectoryForm:
     def basis(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Position, velocity, acceleration by (offset, mu / w, nu / w) on the grid.
 
-        AH09 (12), (14), (15) with time in units of 1 / w; each (t, 1 + 2h).
+        AH09 (12), (14), (15) with time in units of 1 / w; each (t, 1 +
+        2h).
         """
         phase = np.arange(self.samples) / self.samples
         return fourier_basis(2 * np.pi * phase, 1 / (2 * np.pi), self.harmonics)
@@ -79,8 +82,8 @@ class TrajectoryForm:
 
         Args:
             trajectory: Gives the frequency.
-            amplitudes: (offset - origin, mu / w, nu / w) relative to the reach, (1 + 2h,
-                m).
+            amplitudes: (offset - origin, mu / w, nu / w) relative to
+                the reach, (1 + 2h, m).
         """
         coefficients = np.linalg.lstsq(self.coefficient_map, amplitudes, rcond=None)[0].ravel()
         if not self.free_frequency:

@@ -19,9 +19,11 @@ from gough.identification import Identification
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Joint
 
-# round-off allowed in the smallest eigenvalue of a scaled pseudo-inertia
+# round-off allowed in the smallest eigenvalue of a scaled
+# pseudo-inertia
 PSEUDO_INERTIA_TOLERANCE = 1e-9
-# random states of a joint at which terms that a format cannot express are fitted
+# random states of a joint at which terms that a format cannot express
+# are fitted
 APPROXIMATION_STATES = 2000
 
 
@@ -68,8 +70,9 @@ def origin_of_values(result: Identification) -> list[str]:
 def check_bodies(model: Model, bodies: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
     """Check the ten inertial parameters of every body and return those of bodies with mass.
 
-    Bodies without parameters in the robot file are massless and may be missing; a
-    payload (`payload.<name>`) is not part of the robot and is left out.
+    Bodies without parameters in the robot file are massless and may be
+    missing; a payload (`payload.<name>`) is not part of the robot and
+    is left out.
     """
     known = [body.name for body in model.mechanism.bodies]
     for body in model.mechanism.bodies:
@@ -125,8 +128,8 @@ def check_terms(
     """Return the coefficient of every joint term: given ones, else the robot file's.
 
     Raises:
-        InvalidInput: A name is no joint term of the robot, or the format cannot express
-            a term.
+        InvalidInput: A name is no joint term of the robot, or the
+            format cannot express a term.
     """
     mechanism = model.mechanism
     coefficients: dict[str, float] = {}
@@ -176,9 +179,10 @@ def approximate_terms(
 ) -> tuple[dict[str, float], list[str]]:
     """Replace joint terms that a format cannot express by those it can.
 
-    The efforts of the former are fitted by the joint's other terms, least squares over
-    positions and speeds within the limits (1 m or rad, and per s, where there are
-    none), up to half the effort; lags have settled.
+    The efforts of the former are fitted by the joint's other terms,
+    least squares over positions and speeds within the limits (1 m or
+    rad, and per s, where there are none), up to half the effort; lags
+    have settled.
 
     Returns:
         Coefficients of the terms, and the error of each joint in words.

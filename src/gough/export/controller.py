@@ -19,21 +19,23 @@ from gough.export.registry import Export, identifier, register_export
 from gough.identification import Identification
 from gough.kernels.c_source import c_function, c_number
 
-# A motor that overshoots its velocity limit, or a call that comes late, stays below this many times
-# the limit times the period;
+# A motor that overshoots its velocity limit, or a call that comes late,
+# stays below this many times the limit times the period;
 OVERSHOOT_FACTOR = 2.0
-# sensor noise adds less than so many of its standard deviations and one step of the encoder.
+# sensor noise adds less than so many of its standard deviations and one
+# step of the encoder.
 NOISE_DEVIATIONS = 10.0
-# Without velocity limits, a step up to this is taken for motion, not for a jump.
-# [rad, or lengths of the robot]
+# Without velocity limits, a step up to this is taken for motion, not
+# for a jump. [rad, or lengths of the robot]
 MAX_PLAIN_STEP = 0.1
-# Newton evaluations from one configuration; a call starts from two at most. The first call after a
-# reset has more, because it may go far.
+# Newton evaluations from one configuration; a call starts from two at
+# most. The first call after a reset has more, because it may go far.
 TRACKING_EVALUATIONS = 30
 RESET_EVALUATION_FACTOR = 50
 # Inputs and efforts beyond this are refused, as NaN and infinity are.
 LARGEST_CONTROLLER_NUMBER = 1e30
-NO_LIMIT = -1.0  # in tables of limits, which have no infinity: -ffast-math forbids it
+# in tables of limits, which have no infinity: -ffast-math forbids it
+NO_LIMIT = -1.0
 
 
 class _Precision(NamedTuple):
@@ -44,8 +46,10 @@ class _Precision(NamedTuple):
     bits: str  # unsigned type of the same length
     number_code: str  # of a number in `struct`
     bits_code: str  # of the unsigned type in `struct`
-    closed: float  # residual at which loops are closed, as a fraction of the robot
-    rounding: float  # residual below which a step that does not shrink is rounding
+    # residual at which loops are closed, as a fraction of the robot
+    closed: float
+    # residual below which a step that does not shrink is rounding
+    rounding: float
 
     def fields(self) -> dict[str, Any]:
         """Return what the templates need."""
@@ -64,7 +68,8 @@ class _Precision(NamedTuple):
 
 
 DOUBLE_PRECISION = _Precision("double", "", "uint64_t", "d", "Q", 1e-12, 1e-10)
-# Above the rounding of single precision, 6e-8; efforts are then within 1e-4 of the largest one.
+# Above the rounding of single precision, 6e-8; efforts are then within
+# 1e-4 of the largest one.
 SINGLE_PRECISION = _Precision("float", "f", "uint32_t", "f", "I", 2e-6, 2e-5)
 
 
@@ -81,26 +86,29 @@ def controller_code(
 ) -> tuple[str, str]:
     """Return the C source and header of a robot's inverse dynamics.
 
-    An impossible sample is refused: the call returns a status and does not change the
-    state. A sample is impossible if it is farther from the last good one than the
-    velocity limits allow in the periods since, or so far that Newton's steps do not
-    shrink as they do near the branch (|step k+1| <= |step k| / 4 is well inside
-    Kantorovich's condition, under which the nearest solution is the only one). A step
-    that the velocity limits allow (without limits: a small one) is divided where it is
-    too long for that, as near a singularity.
+    An impossible sample is refused: the call returns a status and does
+    not change the state. A sample is impossible if it is farther from
+    the last good one than the velocity limits allow in the periods
+    since, or so far that Newton's steps do not shrink as they do near
+    the branch (|step k+1| <= |step k| / 4 is well inside Kantorovich's
+    condition, under which the nearest solution is the only one). A step
+    that the velocity limits allow (without limits: a small one) is
+    divided where it is too long for that, as near a singularity.
 
     Args:
         model: The robot, also by name or path.
-        values: Standard parameters, (p,); a priori by default. Base estimates: see
-            `Identification.standard`.
+        values: Standard parameters, (p,); a priori by default. Base
+            estimates: see `Identification.standard`.
         load: Ten inertial parameters of a payload.
-        dead_band: Dead band of the sign of velocity, scalar or (n,); the robot file's
-            widths of friction by default. [m/s or rad/s]
+        dead_band: Dead band of the sign of velocity, scalar or (n,);
+            the robot file's widths of friction by default. [m/s or
+            rad/s]
         gains: Drive gains, (a,): adds a function that returns currents.
         name: Prefix of the public names and of the files.
-        period: Time between calls; that of the robot file's controller by default. [s]
-        single: Compute with float, not with double: for processors without double, with
-            efforts to about four digits.
+        period: Time between calls; that of the robot file's controller
+            by default. [s]
+        single: Compute with float, not with double: for processors
+            without double, with efforts to about four digits.
     """
     model = as_model(model)
     mechanism = model.mechanism

@@ -35,9 +35,11 @@ from gough.mechanism.types import BASE, Closure, Joint
 
 # Mass that MuJoCo needs in a body, relative to the heaviest body.
 _MIN_MASS_FRACTION = 1e-3
-# Fraction of that mass for a massless body that holds nothing: the inertia of its joint suffices.
+# Fraction of that mass for a massless body that holds nothing: the
+# inertia of its joint suffices.
 _ROTOR_MASS_FRACTION = 1e-9
-# A weak spring, stretched this far, pulls with a constant force. [m or rad]
+# A weak spring, stretched this far, pulls with a constant force. [m or
+# rad]
 _SPRING_STRETCH = 1e6
 
 
@@ -56,28 +58,32 @@ def to_mjcf(
 ) -> str:
     """Return a robot as MuJoCo XML.
 
-    Names are Gough's. Joint terms become the attributes of `JointTerm.mjcf`, for
-    instance `damping`; an offset becomes a weak spring stretched very far (constant to
-    1e-6 per rad or m). Force elements are tendons, their offsets actuators without
-    control after the motors. Motors come in the robot file's order; with drive gains,
-    controls are the recorded currents or voltages. The keyframe `home` is in
-    equilibrium: its controls carry the weight. Coordinates of the platform are joints
-    without motor, friction or limits.
+    Names are Gough's. Joint terms become the attributes of
+    `JointTerm.mjcf`, for instance `damping`; an offset becomes a weak
+    spring stretched very far (constant to 1e-6 per rad or m). Force
+    elements are tendons, their offsets actuators without control after
+    the motors. Motors come in the robot file's order; with drive gains,
+    controls are the recorded currents or voltages. The keyframe `home`
+    is in equilibrium: its controls carry the weight. Coordinates of the
+    platform are joints without motor, friction or limits.
 
-    A massless body that only links two joints is merged, exactly: MuJoCo gives a body
-    several joints. To other bodies lighter than a thousandth of the heaviest that mass
-    is added, with a radius of gyration of the robot's size and without weight: so light
-    they would soften the constraints that hold them. A comment in the file names them.
-    A massless body that holds nothing is a rotor: the inertia of its joint is all it
-    needs.
+    A massless body that only links two joints is merged, exactly:
+    MuJoCo gives a body several joints. To other bodies lighter than a
+    thousandth of the heaviest that mass is added, with a radius of
+    gyration of the robot's size and without weight: so light they would
+    soften the constraints that hold them. A comment in the file names
+    them. A massless body that holds nothing is a rotor: the inertia of
+    its joint is all it needs.
 
     Args:
         model: The robot.
-        bodies: Ten inertial parameters by body about the body's frame, physically
-            consistent.
-        terms: Coefficients of joint terms by name; the robot file's by default.
+        bodies: Ten inertial parameters by body about the body's frame,
+            physically consistent.
+        terms: Coefficients of joint terms by name; the robot file's by
+            default.
         gains: Drive gains by motor, for all or none.
-        timestep: Time step of the simulation; the loops are as stiff as it allows. [s]
+        timestep: Time step of the simulation; the loops are as stiff as
+            it allows. [s]
     """
     mechanism = model.mechanism
     masses = check_bodies(model, bodies)
@@ -119,7 +125,8 @@ class _AddedInertias(NamedTuple):
     inertia: FloatArray  # inertial parameters added to a light body, (10,)
     helped: list[str]  # light bodies
     sliders: list[str]  # bodies that MuJoCo needs for closures
-    rotors: list[str]  # massless bodies that hold nothing, with inertia in their joint
+    # massless bodies that hold nothing, with inertia in their joint
+    rotors: list[str]
 
     def of(self, body: str) -> FloatArray:
         """Return what is added to a body, (10,)."""

@@ -1,6 +1,7 @@
 """The formats in which a result is exported, JSON and TOML among them.
 
-A format is one entry of `EXPORTS`; docs/extending.md shows how to add one.
+A format is one entry of `EXPORTS`; docs/extending.md shows how to add
+one.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class Export:
     Args:
         name: Name by which users select it.
         label: One line for help texts.
-        write: Function of robot, result and name of the files without suffix; returns
-            the text of each file by its suffix. Raises `InvalidInput` for what the
-            format cannot express.
-        default_name: Name of the files if none is given; the robot's if empty.
-        identifier: The files' name must be letters, digits and underscores.
-        supports: Whether the format can express a joint term; None if it can express
-            all.
+        write: Function of robot, result and name of the files without
+            suffix; returns the text of each file by its suffix. Raises
+            `InvalidInput` for what the format cannot express.
+        default_name: Name of the files if none is given; the robot's if
+            empty.
+        identifier: The files' name must be letters, digits and
+            underscores.
+        supports: Whether the format can express a joint term; None if
+            it can express all.
     """
 
     name: str
@@ -88,10 +91,11 @@ def export(
         identification: The result.
         folder: Where to; made if it does not exist.
         to: The format, see `EXPORTS`.
-        name: Name of the files without suffix; the format's default by default.
+        name: Name of the files without suffix; the format's default by
+            default.
         force: Overwrite existing files.
-        approximate: Replace joint terms that the format cannot express by those it can;
-            a comment in the file states the error.
+        approximate: Replace joint terms that the format cannot express
+            by those it can; a comment in the file states the error.
     """
     if to not in EXPORTS:
         raise InvalidInput(f"no export format '{to}'{nearest(to, EXPORTS)}", format=to)
@@ -151,12 +155,13 @@ def xml_comment(text: str) -> str:
 def to_table(identification: Identification) -> dict[str, Any]:
     """Return the content of the JSON and TOML exports, in SI units.
 
-    `parameters` are the estimate's, each with `name, value, std, unit`; `drive_gains`
-    and `payload` those identified, by name, with `value` and, where it was estimated,
-    `std`; `bodies` (ten numbers in the order `m mx my mz Ixx Ixy Iyy Ixz Iyz Izz` about
-    the body's frame) and `joint_terms` the physically consistent ones, if that estimate
-    was made, and `determined` the fraction of the information on each of them that is
-    the data's (1) and not the robot file's (0).
+    `parameters` are the estimate's, each with `name, value, std, unit`;
+    `drive_gains` and `payload` those identified, by name, with `value`
+    and, where it was estimated, `std`; `bodies` (ten numbers in the
+    order `m mx my mz Ixx Ixy Iyy Ixz Iyz Izz` about the body's frame)
+    and `joint_terms` the physically consistent ones, if that estimate
+    was made, and `determined` the fraction of the information on each
+    of them that is the data's (1) and not the robot file's (0).
     """
     stored = identification.to_dict()
     table = {key: stored[key] for key in TABLE_KEYS}

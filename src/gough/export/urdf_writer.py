@@ -1,14 +1,16 @@
 """A robot as URDF, with its closures in a YAML file beside it.
 
-URDF describes trees only. So the tree goes into the URDF and the closures of its loops
-into a sidecar in the style of the "extended URDF" of Gepetto's parallel robots:
-`closed_loop` pairs of frames, their `type`, the motors as `name_mot`. The frames are
-massless links on fixed joints, so that a reader finds them by name. What that style
-cannot express (other kinds of closures, couplings, rotor inertias, drive gains, a pose
-in which the loops close) has keys of its own.
+URDF describes trees only. So the tree goes into the URDF and the
+closures of its loops into a sidecar in the style of the "extended URDF"
+of Gepetto's parallel robots: `closed_loop` pairs of frames, their
+`type`, the motors as `name_mot`. The frames are massless links on fixed
+joints, so that a reader finds them by name. What that style cannot
+express (other kinds of closures, couplings, rotor inertias, drive
+gains, a pose in which the loops close) has keys of its own.
 
-The platform is connected to the base by its task coordinates: prismatic and revolute
-joints without motor and friction, as in the robot file; the closures move them.
+The platform is connected to the base by its task coordinates: prismatic
+and revolute joints without motor and friction, as in the robot file;
+the closures move them.
 """
 
 from __future__ import annotations
@@ -44,9 +46,11 @@ from gough.mechanism.placement import roll_pitch_yaw
 from gough.mechanism.terms import TERMS, JointTerm
 from gough.mechanism.types import BASE, Closure, Joint
 
-# URDF demands numbers: written for an effort or a velocity without limit. [N, N m, m/s, rad/s]
+# URDF demands numbers: written for an effort or a velocity without
+# limit. [N, N m, m/s, rad/s]
 URDF_UNLIMITED = 1e6
-# Range on both sides of home of a joint without position limits. [rad, m]
+# Range on both sides of home of a joint without position limits. [rad,
+# m]
 _DEFAULT_RANGE = {"revolute": 2 * math.pi, "prismatic": 1e3}
 # Loops that the extended URDF knows; its readers take any other for 6d.
 _EXTENDED_URDF_TYPES = ("3d", "6d")
@@ -66,18 +70,22 @@ def to_urdf(
 ) -> tuple[str, str]:
     """Return the URDF of a robot's tree and the YAML of its closures.
 
-    Names become identifiers (`leg1.slider` -> `leg1_slider`); a link that would share a
-    joint's name ends in `_link`. Joint terms become the attributes of `JointTerm.urdf`
-    and `JointTerm.sidecar`, for instance `damping`. A joint without position limits
-    gets two turns (or a kilometre) about home, so that it stays one number in every
+    Names become identifiers (`leg1.slider` -> `leg1_slider`); a link
+    that would share a joint's name ends in `_link`. Joint terms become
+    the attributes of `JointTerm.urdf` and `JointTerm.sidecar`, for
+    instance `damping`. A joint without position limits gets two turns
+    (or a kilometre) about home, so that it stays one number in every
     reader.
 
     Args:
         model: The robot.
-        bodies: Ten inertial parameters by body about the body's frame, physically
-            consistent. Bodies without parameters are massless links without `inertial`.
-        terms: Coefficients of joint terms by name; the robot file's by default.
-        gains: Drive gains by motor, for the sidecar; left out by default.
+        bodies: Ten inertial parameters by body about the body's frame,
+            physically consistent. Bodies without parameters are
+            massless links without `inertial`.
+        terms: Coefficients of joint terms by name; the robot file's by
+            default.
+        gains: Drive gains by motor, for the sidecar; left out by
+            default.
     """
     masses = check_bodies(model, bodies)
     coefficients = check_terms(model, terms, "URDF", supports_term)

@@ -1,10 +1,11 @@
 """Whether an explanation predicts better than none: one test of its gain over blocks.
 
-The gain is the mean over joints of log(error without / error with the explanation), where
-each block is predicted by a fit that left it out. The errors of a joint are those of all
-blocks together, so that blocks in which it hardly moves weigh little; the standard error
-comes from the differences between blocks. An explanation is accepted if its gain exceeds
-what chance gives the best of all explanations that were tried.
+The gain is the mean over joints of log(error without / error with the
+explanation), where each block is predicted by a fit that left it out.
+The errors of a joint are those of all blocks together, so that blocks
+in which it hardly moves weigh little; the standard error comes from the
+differences between blocks. An explanation is accepted if its gain
+exceeds what chance gives the best of all explanations that were tried.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from gough.core.arrays import TINY, FloatArray
 from gough.core.statistics import student_quantile
 from gough.fitting.autocorrelation import long_run_covariance
 
-# Probability that any of the explanations that were tried is accepted by chance.
+# Probability that any of the explanations that were tried is accepted
+# by chance.
 FAMILY_WISE_ERROR = 0.01
 
 
@@ -35,7 +37,8 @@ class GainTest(NamedTuple):
 
     gain: float  # mean over joints of log(error without / error with)
     t: float  # gain over its standard error
-    required_t: float  # Student quantile, corrected for the number of explanations
+    # Student quantile, corrected for the number of explanations
+    required_t: float
 
     @property
     def accepted(self) -> bool:
@@ -46,12 +49,15 @@ class GainTest(NamedTuple):
 def gain_test(without: FloatArray, with_explanation: FloatArray, n_tried: int) -> GainTest:
     """Test the gain of one of several explanations.
 
-    The influence of block b on the logarithm of the total error S of a joint is s_b / S, so that
-    the standard error of the gain is that of the sum of the differences of these fractions. It is
-    widened where neighbouring blocks are correlated. The quantile is corrected by Bonferroni.
+    The influence of block b on the logarithm of the total error S of a
+    joint is s_b / S, so that the standard error of the gain is that of
+    the sum of the differences of these fractions. It is widened where
+    neighbouring blocks are correlated. The quantile is corrected by
+    Bonferroni.
 
     Args:
-        without: Squared errors without the explanation by block and joint, (b, r).
+        without: Squared errors without the explanation by block and
+            joint, (b, r).
         with_explanation: The same with the explanation, (b, r).
         n_tried: Number of explanations that were tried.
     """
@@ -72,7 +78,8 @@ def gain_test(without: FloatArray, with_explanation: FloatArray, n_tried: int) -
 def _correlation_inflation(influence: FloatArray) -> float:
     """Return the factor of the variance of a sum whose neighbouring terms are correlated.
 
-    It is that of Newey and West (1987) with the usual number of lags; never below one.
+    It is that of Newey and West (1987) with the usual number of lags;
+    never below one.
     """
     n_lags = int(4 * (len(influence) / 100) ** (2 / 9))
     variance, _, _ = long_run_covariance(influence[:, None], lags=n_lags, prewhiten=False)

@@ -16,14 +16,16 @@ def long_run_covariance(
 ) -> tuple[FloatArray, int, FloatArray]:
     """Return the covariance of a sum of autocorrelated terms, its lags and degrees of freedom.
 
-    Newey and West: sum_h (1 - |h| / (lags + 1)) Gamma_h, lags by Andrews' AR(1) rule, after
-    prewhitening each column by its own AR(1) (Andrews and Monahan), which keeps the
-    covariance positive. Degrees of freedom: those of the kernel, 3 t / (2 lags + 2), and of
-    the AR(1) factor, t (1 - a) / (2 (1 + a)).
+    Newey and West: sum_h (1 - |h| / (lags + 1)) Gamma_h, lags by
+    Andrews' AR(1) rule, after prewhitening each column by its own AR(1)
+    (Andrews and Monahan), which keeps the covariance positive. Degrees
+    of freedom: those of the kernel, 3 t / (2 lags + 2), and of the
+    AR(1) factor, t (1 - a) / (2 (1 + a)).
 
     Args:
         shifts: Terms in the order of time, (t, q).
-        group: Label of each term, (t,); terms of different groups are independent.
+        group: Label of each term, (t,); terms of different groups are
+            independent.
         lags: Number of lags; chosen by default.
         prewhiten: Whether to prewhiten the terms.
     """

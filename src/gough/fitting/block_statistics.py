@@ -1,9 +1,11 @@
 """Sufficient statistics of a regression by log, block and row.
 
-Everything that fits, leaves out blocks, merges logs or predicts from a linear model works
-on them, in memory that does not grow with the logs. The statistic of block b and row j is a
-triangular factor R with R^T R = [W y]^T [W y], or that Gram matrix itself: the factor keeps
-all digits, the Gram matrix is cheap where hundreds of candidate columns are compared.
+Everything that fits, leaves out blocks, merges logs or predicts from a
+linear model works on them, in memory that does not grow with the logs.
+The statistic of block b and row j is a triangular factor R with R^T R =
+[W y]^T [W y], or that Gram matrix itself: the factor keeps all digits,
+the Gram matrix is cheap where hundreds of candidate columns are
+compared.
 """
 
 from __future__ import annotations
@@ -24,18 +26,22 @@ from gough.fitting.whitening import inverse_root, padded_inverse_root
 if TYPE_CHECKING:
     from gough.fitting.regression import Regression
 
-# Added to the unit diagonal of a Gram matrix before Cholesky: columns that are combinations of
-# others share their coefficients, and a millionth of an effort is taken as rounding.
+# Added to the unit diagonal of a Gram matrix before Cholesky: columns
+# that are combinations of others share their coefficients, and a
+# millionth of an effort is taken as rounding.
 GRAM_JITTER = 1e-12
-ROUNDING_LEVEL = 1e-9  # of the terms of a row: a smaller residual is rounding, not noise
-FACTOR_CHUNK_ROWS = 128  # fewest rows of a tall matrix that are reduced at once
+# of the terms of a row: a smaller residual is rounding, not noise
+ROUNDING_LEVEL = 1e-9
+# fewest rows of a tall matrix that are reduced at once
+FACTOR_CHUNK_ROWS = 128
 
 
 class Residual(NamedTuple):
     """Size of the residual of parameter values by row, over the valid equations."""
 
     rms: FloatArray  # (r,) [row unit]
-    relative: FloatArray  # rms residual / rms effort; infinite where there is no effort, (r,)
+    # rms residual / rms effort; infinite where there is no effort, (r,)
+    relative: FloatArray
     mean: FloatArray  # effort minus prediction, (r,) [row unit]
     samples: int
     n_valid: IntArray  # valid equations of each row, (r,)
@@ -66,25 +72,30 @@ class Residual(NamedTuple):
 class JointFactor(NamedTuple):
     """Rows side by side, of the samples of one block where the same rows are valid.
 
-    Gauss-Markov with correlated rows needs the products between rows, which factors of
-    single rows do not have.
+    Gauss-Markov with correlated rows needs the products between rows,
+    which factors of single rows do not have.
     """
 
     block: int
     valid_rows: IntArray  # (m,)
     samples: int
-    stacked: FloatArray  # any matrix with the Gram matrix of [W y] of all rows, (k, r, p + 1)
+    # any matrix with the Gram matrix of [W y] of all rows, (k, r, p +
+    # 1)
+    stacked: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockStatistics(Record):
     """Sufficient statistics of a regression by log, block and row.
 
-    Blocks are contiguous in time, or whole repetitions of one motion. Leaving blocks out
-    gives cross-validation and jackknife without a further look at the samples.
+    Blocks are contiguous in time, or whole repetitions of one motion.
+    Leaving blocks out gives cross-validation and jackknife without a
+    further look at the samples.
     """
 
-    blocks: FloatArray  # factor (k, p + 1) or Gram matrix (p + 1, p + 1) of [W y], (b, r, k, p + 1)
+    # factor (k, p + 1) or Gram matrix (p + 1, p + 1) of [W y], (b, r,
+    # k, p + 1)
+    blocks: FloatArray
     form: Literal["factor", "gram"] = "factor"  # what `blocks` holds
     block_samples: IntArray  # samples of each block, (b,)
     block_valid: IntArray  # valid equations of each block and row, (b, r)
@@ -93,9 +104,13 @@ class BlockStatistics(Record):
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    sums: FloatArray | None  # of [W_j y_j] over the samples, (r, p + 1); None once whitened
-    repeats: bool  # blocks are repetitions of one motion, so that only noise differs between them
-    joint: tuple[JointFactor, ...] | None  # rows side by side; None if they were not kept
+    # of [W_j y_j] over the samples, (r, p + 1); None once whitened
+    sums: FloatArray | None
+    # blocks are repetitions of one motion, so that only noise differs
+    # between them
+    repeats: bool
+    # rows side by side; None if they were not kept
+    joint: tuple[JointFactor, ...] | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,7 +294,8 @@ class BlockStatistics(Record):
     def whitened(self, covariance: FloatArray) -> BlockStatistics:
         """Return the statistics of rows whose noise is independent and of variance 1.
 
-        See `Regression.whitened`; the covariance is (r, r). [product of the row units]
+        See `Regression.whitened`; the covariance is (r, r). [product of
+        the row units]
         """
         r = len(self.rows)
         if covariance.ndim == 3:
@@ -336,8 +352,8 @@ class BlockStatistics(Record):
         """Return the sum of squared residuals by block and row, (b, r).
 
         Args:
-            values: Of the parameters, (p,), or other ones for each row, (r, p), or for each block
-                and row, (b, r, p).
+            values: Of the parameters, (p,), or other ones for each row,
+                (r, p), or for each block and row, (b, r, p).
         """
         shape = (len(self), len(self.rows), 1)
         by_block = np.broadcast_to(values, (*shape[:2], len(self.parameters)))
@@ -372,8 +388,8 @@ class BlockStatistics(Record):
 def triangular_factor(matrix: FloatArray) -> FloatArray:
     """Return the upper triangular factors R of matrices (..., k, c), R^T R = matrix^T matrix.
 
-    Tall matrices are reduced in chunks that stay in cache, and the factors of the chunks
-    again: R of stacked R's is R of all.
+    Tall matrices are reduced in chunks that stay in cache, and the
+    factors of the chunks again: R of stacked R's is R of all.
     """
     *matrices, length, width = matrix.shape
     chunk = max(FACTOR_CHUNK_ROWS, 4 * width)

@@ -13,19 +13,22 @@ from gough.fitting.block_statistics import BlockStatistics
 from gough.fitting.row_noise import MIN_FREEDOM, estimate_row_noise
 from gough.fitting.solve import RANK_TOLERANCE
 
-# Enough to choose by: the weights of the rows then change by less than a thousandth.
+# Enough to choose by: the weights of the rows then change by less than
+# a thousandth.
 WEIGHT_PASSES = 20
 WEIGHT_TOLERANCE = 1e-3
-# On unit columns of normal equations: columns that are nearly combinations of others share their
-# coefficients.
+# On unit columns of normal equations: columns that are nearly
+# combinations of others share their coefficients.
 UNIT_COLUMN_RIDGE = 1e-9
 
 
 class WeightedFit(NamedTuple):
     """Values and the weights of the rows they were found with."""
 
-    values: FloatArray  # zero where the equations do not determine a parameter, (p,)
-    weights: FloatArray  # inverse noise variance of each row, (r,) [1 / row unit squared]
+    # zero where the equations do not determine a parameter, (p,)
+    values: FloatArray
+    # inverse noise variance of each row, (r,) [1 / row unit squared]
+    weights: FloatArray
 
 
 def weighted_fit(statistics: BlockStatistics) -> WeightedFit:
@@ -45,7 +48,8 @@ def weighted_fit(statistics: BlockStatistics) -> WeightedFit:
 def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
     """Return what `estimate_row_noise` gives for single rows, without all it keeps beside it.
 
-    None if the equations do not determine all parameters, or the weights do not settle.
+    None if the equations do not determine all parameters, or the
+    weights do not settle.
     """
     p = len(statistics.parameters)
     factors = statistics.factors
@@ -62,7 +66,8 @@ def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
         values = inverse @ triangle[:p, p]
         if settled:
             return WeightedFit(values, 1 / variance)
-        # what each row contributes to the parameters takes from its degrees of freedom
+        # what each row contributes to the parameters takes from its
+        # degrees of freedom
         contribution = np.square(weighted[:, :, :p] @ inverse).sum(axis=(1, 2))
         freedom = np.maximum(statistics.n_valid - contribution, MIN_FREEDOM)
         squares = np.square(factors @ np.append(values, -1.0)).sum(axis=1)
@@ -75,8 +80,9 @@ def _reweighted_fit(statistics: BlockStatistics) -> WeightedFit | None:
 def _inverse_if_determined(triangle: FloatArray) -> FloatArray | None:
     """Return the inverse of a triangular factor; None if its columns may be dependent.
 
-    With columns of unit length, the smallest singular value is at least the inverse of the
-    Frobenius norm of the inverse, the largest at most the root of the number of columns.
+    With columns of unit length, the smallest singular value is at least
+    the inverse of the Frobenius norm of the inverse, the largest at
+    most the root of the number of columns.
     """
     p = len(triangle)
     column_norm = np.linalg.norm(triangle, axis=0)
@@ -117,7 +123,8 @@ def values_without(
     Args:
         statistics: Blocks that are fitted.
         left_out: Blocks that each fit leaves out.
-        by_row: Fit every row by itself, e.g. where the scales of the efforts are not known.
+        by_row: Fit every row by itself, e.g. where the scales of the
+            efforts are not known.
     """
     n_rows = len(statistics.rows)
     values = np.zeros((len(left_out), n_rows, len(statistics.parameters)))

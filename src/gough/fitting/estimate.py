@@ -1,7 +1,7 @@
 """Results of estimators: an `Estimate` with its covariance, or an `Enclosure` with bounds.
 
-Drive gains and payload parameters are ordinary named parameters here (`leg1.slider.gain`,
-`payload.m`), so one type serves every estimator.
+Drive gains and payload parameters are ordinary named parameters here
+(`leg1.slider.gain`, `payload.m`), so one type serves every estimator.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from gough.fitting.problem import Problem
 
 STRONG_CORRELATION = 0.95  # of two estimates, above which a notice names them
-PLENTIFUL_INFORMATION = 1000.0  # over noise; beyond, noise changes no estimate by 0.1 %
-# Keys of a certificate that do not explain themselves, as they are printed.
+# over noise; beyond, noise changes no estimate by 0.1 %
+PLENTIFUL_INFORMATION = 1000.0
+# Keys of a certificate that do not explain themselves, as they are
+# printed.
 CERTIFICATE_WORDS = {
     "guarantee": "follows from",
     "equations": "equations used",
@@ -65,15 +67,16 @@ CERTIFICATE_WORDS = {
 class UncertaintyComponent(Record):
     """Standard errors of the parameters from one source of uncertainty.
 
-    The kinds are 'white' (white noise), 'period' (scatter between repetitions), 'hac'
-    (autocorrelated noise), 'blocks' (block jackknife over the motion) and 'logs' (jackknife
-    over whole logs).
+    The kinds are 'white' (white noise), 'period' (scatter between
+    repetitions), 'hac' (autocorrelated noise), 'blocks' (block
+    jackknife over the motion) and 'logs' (jackknife over whole logs).
     """
 
     kind: str
     std: FloatArray  # standard error of each parameter, (p,)
     degrees_of_freedom: FloatArray  # of each standard error, (p,)
-    count: int = 0  # number of repetitions, blocks or logs; 0 for the other kinds
+    # number of repetitions, blocks or logs; 0 for the other kinds
+    count: int = 0
 
     def __post_init__(self) -> None:
         freedom = np.asarray(self.degrees_of_freedom, dtype=float)
@@ -128,27 +131,38 @@ class Estimate(StoredRecord):
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FloatArray  # (p,)
-    covariance: FloatArray  # of the estimation error, (p, p) [product of the units]
+    # of the estimation error, (p, p) [product of the units]
+    covariance: FloatArray
     rows: tuple[str, ...]  # names of the joint equations
     row_units: tuple[str, ...]
     residual_rms: FloatArray  # (r,) [row unit]
     residual_relative: FloatArray  # rms residual / rms effort, (r,) [1]
-    # Mean of the residual; not a number if the statistics do not hold it, (r,) [row unit]
+    # Mean of the residual; not a number if the statistics do not hold
+    # it, (r,) [row unit]
     residual_mean: FloatArray = field(default_factory=lambda: np.empty(0))
     samples: int  # used by the estimate
     # Valid equations of each row; all samples by default, (r,)
     n_valid: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    degrees_of_freedom: FloatArray  # of each standard error, (p,) or one number; for `interval`
-    condition_number: float  # of the whitened regressor with columns of unit length [1]
+    # of each standard error, (p,) or one number; for `interval`
+    degrees_of_freedom: FloatArray
+    # of the whitened regressor with columns of unit length [1]
+    condition_number: float
     method: str  # name of the estimator, e.g. 'weighted least squares'
-    uncertainty: str  # source of the covariance, e.g. 'period'; see `UncertaintyComponent`
-    sources: tuple[UncertaintyComponent, ...] = ()  # all sources that were evaluated
-    noise_covariance: FloatArray | None = None  # of the rows, (r, r) [product of the row units]
-    notices: tuple[Notice, ...] = ()  # of the estimator; see also `parameter_notices`
-    # Signal-to-noise ratio of the regressor columns under position noise, or None if it was not
-    # computed; not a number for drive gains, (p,) [1]
+    # source of the covariance, e.g. 'period'; see
+    # `UncertaintyComponent`
+    uncertainty: str
+    # all sources that were evaluated
+    sources: tuple[UncertaintyComponent, ...] = ()
+    # of the rows, (r, r) [product of the row units]
+    noise_covariance: FloatArray | None = None
+    # of the estimator; see also `parameter_notices`
+    notices: tuple[Notice, ...] = ()
+    # Signal-to-noise ratio of the regressor columns under position
+    # noise, or None if it was not computed; not a number for drive
+    # gains, (p,) [1]
     information: FloatArray | None = None
-    dependent: tuple[str, ...] = ()  # parameters that stated equations express by the others
+    # parameters that stated equations express by the others
+    dependent: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._fill_defaults()
@@ -210,8 +224,9 @@ class Estimate(StoredRecord):
         """Return the confidence intervals by name; see `interval`.
 
         Args:
-            level: Probability that an interval covers the value. (statsmodels asks for alpha, the
-                probability that it does not.)
+            level: Probability that an interval covers the value.
+                (statsmodels asks for alpha, the probability that it
+                does not.)
         """
         intervals: dict[str, tuple[float, float]] = {}
         for name, (low, high) in zip(self.parameters, self.interval(level).tolist()):
@@ -376,8 +391,8 @@ class Estimate(StoredRecord):
     def predict(self, regression: Regression) -> FloatArray:
         """Return the predicted effort, (t, r). [row unit]
 
-        Parameters of the regression that the estimate lacks are zero (they were
-        eliminated); drive gains do not enter an effort.
+        Parameters of the regression that the estimate lacks are zero
+        (they were eliminated); drive gains do not enter an effort.
         """
         keep = [i for i, name in enumerate(self.parameters) if not name.is_gain]
         columns = [index_of(regression.parameters, self.parameters[i]) for i in keep]
@@ -523,10 +538,12 @@ class Enclosure(StoredRecord):
     lower: FloatArray  # may be infinite, (p,)
     upper: FloatArray  # may be infinite, (p,)
     method: str  # e.g. 'interval Gauss-Seidel'
-    # Assumptions of the guarantee (error bound, dual gap, ...): plain numbers, strings and lists
+    # Assumptions of the guarantee (error bound, dual gap, ...): plain
+    # numbers, strings and lists
     certificate: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()  # e.g. that the guarantee is conditional
-    settings: Mapping[str, Any] = field(default_factory=dict)  # enough to repeat the computation
+    # enough to repeat the computation
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "certificate", plain(self.certificate))

@@ -36,22 +36,25 @@ from gough.fitting.whitening import whiten
 class MaximumLikelihoodGains:
     """Estimate gains g, base parameters chi and payload chi_ul by maximum likelihood.
 
-    Minimises sum_j |current_j - (W_j chi + W_ul,j chi_ul + W_kl,j chi_kl) / g_j|^2 /
-    sigma_j^2. The noise sigma_j of each motor's current is estimated from its residual and
-    iterated, as in `WeightedLeastSquares`. Gauss-Newton on block statistics: its time does
-    not depend on the number of samples. Beyond the papers; BG13's total least squares
-    distributes errors over all columns.
+    Minimises sum_j |current_j - (W_j chi + W_ul,j chi_ul + W_kl,j
+    chi_kl) / g_j|^2 / sigma_j^2. The noise sigma_j of each motor's
+    current is estimated from its residual and iterated, as in
+    `WeightedLeastSquares`. Gauss-Newton on block statistics: its time
+    does not depend on the number of samples. Beyond the papers; BG13's
+    total least squares distributes errors over all columns.
 
-    With more motors than rows the currents are not functions of the parameters. Then they
-    are corrected as little as possible, in units of their noise, until the equation of
-    motion holds: minimise sum_s z_s^T C_s^-1 z_s with z = map diag(v) g - W chi - ... and C
-    = map diag(g^2 sigma^2) map^T. All motors have one noise level, and the samples are
-    needed.
+    With more motors than rows the currents are not functions of the
+    parameters. Then they are corrected as little as possible, in units
+    of their noise, until the equation of motion holds: minimise sum_s
+    z_s^T C_s^-1 z_s with z = map diag(v) g - W chi - ... and C = map
+    diag(g^2 sigma^2) map^T. All motors have one noise level, and the
+    samples are needed.
 
     Args:
-        nominal: Gains by motor, used only for those the data cannot determine.
-        iterations, tolerance: Of Gauss-Newton; tolerance is the change of the fit in units
-            of the noise.
+        nominal: Gains by motor, used only for those the data cannot
+            determine.
+        iterations, tolerance: Of Gauss-Newton; tolerance is the change
+            of the fit in units of the noise.
         uncertainty: As in `LeastSquares`.
     """
 
@@ -202,9 +205,10 @@ def _rounding(linearised: FloatArray, values: FloatArray, n_equations: IntArray)
 def _check_rank(problem: GainProblem, statistics: BlockStatistics, values: FloatArray) -> None:
     """Raise `NotIdentifiable` if gains are collinear with other parameters.
 
-    Their columns of the derivative of the model's currents then depend on the other
-    columns. The model's currents have no noise, so the dependence is exact where it exists,
-    however noisy the data, and the same wherever the derivative is taken.
+    Their columns of the derivative of the model's currents then depend
+    on the other columns. The model's currents have no noise, so the
+    dependence is exact where it exists, however noisy the data, and the
+    same wherever the derivative is taken.
     """
     maps, _ = current_maps(problem, values)
     slopes = statistics.factors @ maps
@@ -218,7 +222,8 @@ def _linearised(
 ) -> FloatArray:
     """Return [J, -residual] of the currents, (m, k, p + 1).
 
-    A factor for each motor, or one of all whitened samples where motors outnumber rows.
+    A factor for each motor, or one of all whitened samples where motors
+    outnumber rows.
     """
     if problem.effort_map is not None:
         slopes, residual = _corrected(problem, values)
@@ -232,9 +237,10 @@ def _linearised(
 def _corrected(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return derivative (t, r, p) and residual (t, r) of the whitened equation of motion.
 
-    For robots with more motors than rows. With z = X values - y and C = map diag(g^2)
-    map^T, the gradient of z^T C^-1 z by a gain is 2 (map_a^T C^-1 z) times the corrected
-    current v_a - g_a map_a^T C^-1 z, so the gain column is map_a (corrected current).
+    For robots with more motors than rows. With z = X values - y and C =
+    map diag(g^2) map^T, the gradient of z^T C^-1 z by a gain is 2
+    (map_a^T C^-1 z) times the corrected current v_a - g_a map_a^T C^-1
+    z, so the gain column is map_a (corrected current).
     """
     assert problem.effort_map is not None
     samples = samples_of(problem, "motors share rows")
@@ -266,7 +272,8 @@ def _line_search(
     """Halve the step until gains keep their sign and the cost does not grow.
 
     Returns:
-        Values (p,), [J, -residual] there, and the change of each motor's currents (m,).
+        Values (p,), [J, -residual] there, and the change of each
+            motor's currents (m,).
     """
     gains = problem.gain_values(values)
     cost = np.sum((_residual_norm(linearised) / noise) ** 2)

@@ -26,7 +26,8 @@ from gough.fitting.problem import LinearProblem, fix_parameters, statistics_of
 from gough.fitting.regression import Regression, concatenate
 from gough.fitting.solve import solve
 
-MAX_GAIN_RELATIVE_STD = 0.5  # relative standard error above which a gain is not determined
+# relative standard error above which a gain is not determined
+MAX_GAIN_RELATIVE_STD = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,16 +37,20 @@ class GainProblem(Record):
     The last column of BG13 (33) is moved to the right-hand side.
     """
 
-    # The equation as a regression or its block statistics: columns -W (base parameters), V (gains,
-    # named `<motor>.gain`), -W_ul (unknown payload parameters). Its effort is that of the known
-    # payload, zero in unloaded samples. Row units are those of effort.
+    # The equation as a regression or its block statistics: columns -W
+    # (base parameters), V (gains, named `<motor>.gain`), -W_ul (unknown
+    # payload parameters). Its effort is that of the known payload, zero
+    # in unloaded samples. Row units are those of effort.
     problem: LinearProblem
-    motors: tuple[str, ...]  # names; without an effort map, motor j belongs to row j
+    # names; without an effort map, motor j belongs to row j
+    motors: tuple[str, ...]
     # Closure map of the actuated coordinates, transposed, for robots with more motors than rows:
     # column a of V is map_a current_a. None where each row is a motor. (t, r, a)
     effort_map: FloatArray | None = None
-    fixed: Mapping[str, float] = field(default_factory=dict)  # known gains by parameter name
-    parameters: tuple[Parameter, ...] = field(init=False)  # base parameters, gains, payload
+    # known gains by parameter name
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    # base parameters, gains, payload
+    parameters: tuple[Parameter, ...] = field(init=False)
     units: tuple[str, ...] = field(init=False)
     rows: tuple[str, ...] = field(init=False)
     row_units: tuple[str, ...] = field(init=False)  # of efforts
@@ -159,15 +164,18 @@ def gain_problem(
     """Build the problem from two regressions whose effort is the measured current; BG13 (31)-(33).
 
     Args:
-        unloaded: Base parameters only, effort = currents. [row units: those of the
-            currents]
-        loaded: The same parameters plus those of the payload, effort = currents.
-        known: Payload parameters that were measured, e.g. {"payload.m": 1.983}; the others
-            are estimated.
+        unloaded: Base parameters only, effort = currents. [row units:
+            those of the currents]
+        loaded: The same parameters plus those of the payload, effort =
+            currents.
+        known: Payload parameters that were measured, e.g. {"payload.m":
+            1.983}; the others are estimated.
         effort_units: Of the rows, one or per row.
         motors: Names of the motors; default the rows.
-        motor_units: Of the motors' efforts, (a,); default those of the rows.
-        currents, effort_map: (t, a) and (t, r, a) of both, where the rows are not motors.
+        motor_units: Of the motors' efforts, (a,); default those of the
+            rows.
+        currents, effort_map: (t, a) and (t, r, a) of both, where the
+            rows are not motors.
     """
     payload = tuple(name for name in loaded.parameters if name not in unloaded.parameters)
     _check_same_robot(unloaded, loaded)
@@ -238,9 +246,11 @@ class _GainColumns(NamedTuple):
 
         Args:
             regression: Of the recording.
-            known: Measured payload parameters; none if it was recorded without payload.
+            known: Measured payload parameters; none if it was recorded
+                without payload.
             current: Of the motors, (t, a).
-            closure_map: From efforts of the motors to those of the rows, (t, r, a).
+            closure_map: From efforts of the motors to those of the
+                rows, (t, r, a).
         """
         t, n_rows = regression.effort.shape
         check_shape(current, (t, len(self.motors)), "currents")
@@ -329,8 +339,8 @@ def current_maps(problem: GainProblem, values: FloatArray) -> tuple[FloatArray, 
 def rough_solution(problem: GainProblem) -> FloatArray:
     """Return values to start from: gains by least squares, the others given these gains, (p,).
 
-    Gains are biased towards zero here, as noisy currents are columns; gains of exactly zero
-    are replaced by the largest.
+    Gains are biased towards zero here, as noisy currents are columns;
+    gains of exactly zero are replaced by the largest.
     """
     gains = np.zeros(0)
     if problem.gains:
@@ -361,11 +371,12 @@ def determine_gains(
     Args:
         problem: With unknown gains.
         nominal: Nominal gains by motor.
-        fit: Returns an estimate, or the names of gains that are collinear with other
-            parameters.
+        fit: Returns an estimate, or the names of gains that are
+            collinear with other parameters.
 
     Raises:
-        NotIdentifiable: A gain that the data cannot determine has no nominal value.
+        NotIdentifiable: A gain that the data cannot determine has no
+            nominal value.
         InconsistentData: All gains are negative.
     """
     if not isinstance(problem, GainProblem):

@@ -32,7 +32,8 @@ from gough.fitting.uncertainty import (
     useful_samples,
 )
 
-SCATTER_ROUNDING = 1e-12  # scatter of repetitions, over the rms effort, that is rounding
+# scatter of repetitions, over the rms effort, that is rounding
+SCATTER_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,9 @@ class LeastSquares:
     Use `WeightedLeastSquares` for rows of different noise or unit.
 
     Args:
-        uncertainty: Source of the standard errors: 'auto', 'white', 'period', 'hac',
-            'blocks' or 'logs'; see `uncertainty.estimate_covariance`.
+        uncertainty: Source of the standard errors: 'auto', 'white',
+            'period', 'hac', 'blocks' or 'logs'; see
+            `uncertainty.estimate_covariance`.
     """
 
     uncertainty: Uncertainty = "auto"
@@ -71,15 +73,16 @@ class LeastSquares:
 class WeightedLeastSquares:
     """Least squares with each row divided by its noise, estimated from its residual; BG13 (28).
 
-    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the valid equations of row j and
-    h_j its fraction of the fitted parameters (sum_j h_j = p): the weights are unbiased.
-    Departure: BG13 weights once; here the weights are iterated until they agree with the
+    sigma_j^2 = |W_j chi - y_j|^2 / (n_j - h_j) with n_j the valid
+    equations of row j and h_j its fraction of the fitted parameters
+    (sum_j h_j = p): the weights are unbiased. Departure: BG13 weights
+    once; here the weights are iterated until they agree with the
     solution they give, see `estimate_row_noise`.
 
     Args:
         iterations: Maximum number of iterations.
-        tolerance: Relative change of the noise that ends them; None runs all iterations
-            (one iteration is BG13's estimator).
+        tolerance: Relative change of the noise that ends them; None
+            runs all iterations (one iteration is BG13's estimator).
         uncertainty: As in `LeastSquares`.
     """
 
@@ -96,14 +99,18 @@ class WeightedLeastSquares:
 class GaussMarkov:
     """Least squares weighted by the covariance of the rows; AH09 (9)-(10).
 
-    chi = (sum_s W_s^T Sigma_s^-1 W_s)^-1 sum_s W_s^T Sigma_s^-1 y_s, computed by whitening
-    each sample and QR. Sigma_s is the covariance of the valid equations of a sample.
+    chi = (sum_s W_s^T Sigma_s^-1 W_s)^-1 sum_s W_s^T Sigma_s^-1 y_s,
+    computed by whitening each sample and QR. Sigma_s is the covariance
+    of the valid equations of a sample.
 
     Args:
-        covariance: Of the rows' noise: (r, r), or (t, r, r) per sample, or 'estimated' from
-            the residuals and iterated, or None for the problem's own covariance and, if it
-            has none or repetitions do not scatter, 'estimated'. [product of the row units]
-        iterations, tolerance: Of the estimated covariance, as in `WeightedLeastSquares`.
+        covariance: Of the rows' noise: (r, r), or (t, r, r) per sample,
+            or 'estimated' from the residuals and iterated, or None for
+            the problem's own covariance and, if it has none or
+            repetitions do not scatter, 'estimated'. [product of the row
+            units]
+        iterations, tolerance: Of the estimated covariance, as in
+            `WeightedLeastSquares`.
         uncertainty: As in `LeastSquares`.
     """
 
@@ -162,8 +169,8 @@ class GaussMarkov:
 def _scatters(problem: LinearProblem) -> bool:
     """Return whether the problem's own covariance has more than rounding in every direction.
 
-    It is that of repetitions, which may be equal, or differ in fewer directions than there are
-    rows: then it gives no weights.
+    It is that of repetitions, which may be equal, or differ in fewer
+    directions than there are rows: then it gives no weights.
     """
     covariance = getattr(problem, "covariance", None)
     if covariance is None or not isinstance(problem, Regression):
@@ -189,8 +196,10 @@ def _fit_with_estimated_noise(
 
     Args:
         problem: Regression or block statistics.
-        settings: Iterations, tolerance and source of the standard errors.
-        full: Estimate the covariance between rows too, not only their variances.
+        settings: Iterations, tolerance and source of the standard
+            errors.
+        full: Estimate the covariance between rows too, not only their
+            variances.
         method: Name of the estimator.
         notices: To report besides those of the noise.
     """
@@ -234,10 +243,12 @@ def _estimate(
         white: Statistics of the whitened problem.
         uncertainty: Source of the standard errors.
         noise: Covariance of the rows, (r, r) or (t, r, r).
-        freedom: Degrees of freedom under white noise, (p,) or one number.
+        freedom: Degrees of freedom under white noise, (p,) or one
+            number.
         method: Name of the estimator.
         notices: To report.
-        widening: Added to the covariance because the noise is estimated, (p, p).
+        widening: Added to the covariance because the noise is
+            estimated, (p, p).
         solution: Of the whitened equations, if it is known already.
     """
     if solution is None:

@@ -34,8 +34,8 @@ from gough.fitting.whitening import inverse_root, whiten
 class RegressionFamily(Protocol):
     """Regressions that depend on nonlinear parameters z, AH09 (24) with p_z = z.
 
-    Implemented where robots are known: z is a filter cut-off, or the coefficients of the
-    executed trajectory.
+    Implemented where robots are known: z is a filter cut-off, or the
+    coefficients of the executed trajectory.
     """
 
     @property
@@ -66,12 +66,16 @@ class CutoffResult(Record):
     estimate: Estimate  # at the chosen cut-off
     cutoff: float  # the chosen one [Hz]
     cutoffs: FloatArray  # all tried, (k,) [Hz]
-    position_term: FloatArray  # half the weighted squares of the position errors, (k,) [1]
-    # Half those of the effort errors, linear parameters profiled out, (k,) [1]
+    # half the weighted squares of the position errors, (k,) [1]
+    position_term: FloatArray
+    # Half those of the effort errors, linear parameters profiled out,
+    # (k,) [1]
     effort_term: FloatArray
-    orders: FloatArray  # real parameters of the trajectory each cut-off keeps, (k,)
+    # real parameters of the trajectory each cut-off keeps, (k,)
+    orders: FloatArray
     values: FloatArray  # linear parameters at each cut-off, (k, p)
-    # position term at the most likely trajectory of each order, not the filtered one, (k,)
+    # position term at the most likely trajectory of each order, not the
+    # filtered one, (k,)
     fitted_term: FloatArray
 
     @property
@@ -89,19 +93,21 @@ class CutoffResult(Record):
 class CutoffLikelihood:
     """Maximum likelihood with the filter cut-off as parameter, AH09 (23)-(24).
 
-    J(f_c) = 1/2 sum_s (delta^T Sigma_dd^-1 delta + eta^T Sigma_ee^-1 eta), p at each f_c by
-    Gauss-Markov.
+    J(f_c) = 1/2 sum_s (delta^T Sigma_dd^-1 delta + eta^T Sigma_ee^-1
+    eta), p at each f_c by Gauss-Markov.
 
-    Departure: J only changes where f_c passes a bin of the discrete Fourier transform, so
-    the bins are searched; and as each bin kept lowers the position term by fitting noise,
-    Akaike's criterion adds its two real parameters per coordinate. As printed, the minimum
-    is at many times the true bandwidth. Without position errors this is Gauss-Markov.
+    Departure: J only changes where f_c passes a bin of the discrete
+    Fourier transform, so the bins are searched; and as each bin kept
+    lowers the position term by fitting noise, Akaike's criterion adds
+    its two real parameters per coordinate. As printed, the minimum is
+    at many times the true bandwidth. Without position errors this is
+    Gauss-Markov.
 
     Args:
         criterion: 'aic', or 'printed' for (24) itself.
-        uncertainty: Of the linear parameters at the chosen cut-off, as in `GaussMarkov`;
-            the errors that remain in the regressor are not part of it (they are in
-            `FullLikelihood`).
+        uncertainty: Of the linear parameters at the chosen cut-off, as
+            in `GaussMarkov`; the errors that remain in the regressor
+            are not part of it (they are in `FullLikelihood`).
     """
 
     criterion: Literal["aic", "printed"] = "aic"
@@ -124,10 +130,12 @@ class CutoffLikelihood:
             family: With z = (cut-off [Hz],).
             cutoffs: To try, ascending, (k,); see `fourier_bins`. [Hz]
             orders: Real parameters of the trajectory each keeps, (k,).
-            fitted_term: Half the weighted squares of the position errors left by the most
-                likely trajectory of each order, (k,), up to a constant. Akaike's criterion
-                is about that one; by default the filtered positions are taken for it, as
-                they are if the measured coordinates themselves are filtered.
+            fitted_term: Half the weighted squares of the position
+                errors left by the most likely trajectory of each order,
+                (k,), up to a constant. Akaike's criterion is about that
+                one; by default the filtered positions are taken for it,
+                as they are if the measured coordinates themselves are
+                filtered.
         """
         frequencies = np.asarray(cutoffs, dtype=float)
         n_trajectory = np.asarray(orders, dtype=float)
@@ -201,7 +209,8 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
         coordinates: Number of filtered coordinates.
 
     Returns:
-        Cut-offs [Hz], and two real parameters per bin and coordinate, (highest,) each.
+        Cut-offs [Hz], and two real parameters per bin and coordinate,
+            (highest,) each.
     """
     if not duration > 0 or highest < 1 or coordinates < 1:
         raise InvalidInput(
@@ -216,17 +225,24 @@ def fourier_bins(duration: float, highest: int, coordinates: int) -> tuple[Float
 class LikelihoodResult(Record):
     """Full maximum likelihood of p linear and k nonlinear parameters."""
 
-    # Of the linear parameters; its covariance includes the uncertainty of the trajectory
+    # Of the linear parameters; its covariance includes the uncertainty
+    # of the trajectory
     estimate: Estimate
-    nonlinear: FloatArray  # z, e.g. the coefficients of the executed trajectory, (k,)
-    nonlinear_covariance: FloatArray  # under the stated covariances, white noise, (k, k)
-    # Half the weighted squares of the residual: negative log-likelihood up to a constant [1]
+    # z, e.g. the coefficients of the executed trajectory, (k,)
+    nonlinear: FloatArray
+    # under the stated covariances, white noise, (k, k)
+    nonlinear_covariance: FloatArray
+    # Half the weighted squares of the residual: negative log-likelihood
+    # up to a constant [1]
     cost: float
-    consistency: float  # 2 cost / degrees of freedom; 1 if both covariances are right [1]
+    # 2 cost / degrees of freedom; 1 if both covariances are right [1]
+    consistency: float
     iterations: int  # of Gauss-Newton
-    # Standard errors of errors-in-variables: the lower bound under white noise, (p,)
+    # Standard errors of errors-in-variables: the lower bound under
+    # white noise, (p,)
     bound: FloatArray
-    # Standard errors of Gauss-Markov on the trajectory that fits the positions best, (p,)
+    # Standard errors of Gauss-Markov on the trajectory that fits the
+    # positions best, (p,)
     std_on_fitted_trajectory: FloatArray
 
 
@@ -244,9 +260,10 @@ class FullLikelihood:
 
     Args:
         iterations: Maximum number of steps.
-        tolerance: Stop when a step would lower the negative log-likelihood by less. [1]
-        uncertainty: As in `LeastSquares`; scatter over repetitions needs those of positions
-            and efforts.
+        tolerance: Stop when a step would lower the negative
+            log-likelihood by less. [1]
+        uncertainty: As in `LeastSquares`; scatter over repetitions
+            needs those of positions and efforts.
     """
 
     iterations: int = 50
@@ -265,12 +282,13 @@ class FullLikelihood:
 
         Args:
             family: The model.
-            start: z to start from, e.g. the coefficients fitted to the positions alone,
-                (k,).
-            cross_covariance: Between position and effort errors (feedback correlates them),
-                (a, r), or None.
-            position_periods: Positions of each repetition, (n, t, a), or None; those of the
-                efforts are the regression's `replicates`.
+            start: z to start from, e.g. the coefficients fitted to the
+                positions alone, (k,).
+            cross_covariance: Between position and effort errors
+                (feedback correlates them), (a, r), or None.
+            position_periods: Positions of each repetition, (n, t, a),
+                or None; those of the efforts are the regression's
+                `replicates`.
         """
         z = np.array(start, dtype=float)
         check_shape(z, (None,), "start")
@@ -321,7 +339,8 @@ class FullLikelihood:
         position, effort = point.jacobians()
         jacobian = point.whitened(position, effort)
         basis, triangle = np.linalg.qr(np.column_stack([jacobian, point.regressor]))
-        # The last block of R is the information of its columns once the others are free.
+        # The last block of R is the information of its columns once the
+        # others are free.
         root = np.linalg.inv(triangle[k:, k:])
         nonlinear_root = np.linalg.inv(_triangle(point.regressor, jacobian)[p:, p:])
         freedom = point.measurements - k - p
@@ -375,9 +394,10 @@ def _linear_problem(point: Point, projected: FloatArray, effort_factor: float) -
 
     Args:
         point: The optimum.
-        projected: Its whitened regressor with the nonlinear parameters projected out of the
-            columns, (t r, p).
-        effort_factor: Of the residual, for the degrees of freedom of the nonlinear parameters.
+        projected: Its whitened regressor with the nonlinear parameters
+            projected out of the columns, (t r, p).
+        effort_factor: Of the residual, for the degrees of freedom of
+            the nonlinear parameters.
     """
     white = point.white
     residual = white.residual(point.solution.values)

@@ -18,11 +18,14 @@ from gough.fitting.regression import Regression, statistics_by_label
 MAX_LOAD_BLOCKS = 100  # of all logs together
 MIN_LOAD_BLOCK_SAMPLES = 8  # samples of the shortest block
 MIN_BLOCKS_BESIDE_CHANGE = 3  # on each side of a change
-# Numbers of changes that are looked for; as long as one is missed, the others look like noise.
+# Numbers of changes that are looked for; as long as one is missed, the
+# others look like noise.
 SOUGHT_LOAD_CHANGES = (4, 8, 16, 32)
-# A block with less than this fraction of the information along a direction is not used there.
+# A block with less than this fraction of the information along a
+# direction is not used there.
 MIN_DIRECTION_INFORMATION = 0.01
-# Probability of a change in a log without one, if errors between blocks are independent.
+# Probability of a change in a log without one, if errors between blocks
+# are independent.
 LOAD_CHANGE_FALSE_ALARM = 1e-3
 
 
@@ -32,9 +35,10 @@ class LoadBlocks:
 
     edges: IntArray  # first sample of each block and the end, (k + 1,)
     grams: FloatArray  # [W y]^T [W y], (k, p + 1, p + 1)
-    noise: FloatArray  # the part of it that is noise of the positions, (k, p + 1, p + 1)
-    # time of the first and the last sample of each block in units of the response time of the
-    # filters, (k, 2)
+    # the part of it that is noise of the positions, (k, p + 1, p + 1)
+    noise: FloatArray
+    # time of the first and the last sample of each block in units of
+    # the response time of the filters, (k, 2)
     filter_time: FloatArray
 
     @classmethod
@@ -46,7 +50,8 @@ class LoadBlocks:
         Args:
             problem: Equations of the load.
             covariance: Noise of the rows, (r, r).
-            filter_time: Time of each sample in units of the response time of the filters, (t,).
+            filter_time: Time of each sample in units of the response
+                time of the filters, (t,).
         """
         regression = problem.regression
         edges = _block_edges(regression)
@@ -85,7 +90,8 @@ class History:
 
     time: FloatArray  # of the last sample of each block, (k,) [s]
     values: FloatArray  # (k, p)
-    std: FloatArray  # standard errors under white noise of the stated size, (k, p)
+    # standard errors under white noise of the stated size, (k, p)
+    std: FloatArray
 
 
 def history(
@@ -100,7 +106,8 @@ def history(
         blocks: Statistics of consecutive blocks.
         time: Of all samples, (t,). [s]
         prior_std: How large parameters can be, (p,).
-        forgetting_time: Time after which a sample has the weight 1 / e; infinite by default. [s]
+        forgetting_time: Time after which a sample has the weight 1 / e;
+            infinite by default. [s]
     """
     ends = time[blocks.edges[1:] - 1]
     gram = np.zeros_like(blocks.grams[0])
@@ -130,11 +137,13 @@ class _Cut(NamedTuple):
 def changes(blocks: LoadBlocks, prior_std: FloatArray) -> list[int]:
     """Return the blocks with which another load begins, in the order of time.
 
-    The best cuts are found one by one, as many as `SOUGHT_LOAD_CHANGES`; then the weakest is
-    removed as long as the difference between its two sides is not significant. The scatter of
-    the blocks, with errors of the model, is estimated from the residual of all cuts. More are
-    sought as long as that lowers the Bayesian information criterion, and the cuts with the least
-    criterion are used. Cuts within the response time of the filters are one.
+    The best cuts are found one by one, as many as
+    `SOUGHT_LOAD_CHANGES`; then the weakest is removed as long as the
+    difference between its two sides is not significant. The scatter of
+    the blocks, with errors of the model, is estimated from the residual
+    of all cuts. More are sought as long as that lowers the Bayesian
+    information criterion, and the cuts with the least criterion are
+    used. Cuts within the response time of the filters are one.
     """
     whole = observe_load(blocks.grams.sum(axis=0), blocks.noise.sum(axis=0), prior_std)
     if not whole.observed_directions.shape[1]:
@@ -261,9 +270,10 @@ class _BlockScores:
     def test(self, cut: _Cut, std: FloatArray | None = None) -> tuple[float, int]:
         """Return the score test of a cut, and its number of directions.
 
-        With S1, u1 the sums before the cut and S, u those of the range, d = u1 - S1 S^-1 u has
-        the covariance V = S1 - S1 S^-1 S1 under noise of variance 1: d^T V^-1 d. Once the noise
-        is known, `std` (q,), the blocks beside cuts are left out.
+        With S1, u1 the sums before the cut and S, u those of the range,
+        d = u1 - S1 S^-1 u has the covariance V = S1 - S1 S^-1 S1 under
+        noise of variance 1: d^T V^-1 d. Once the noise is known, `std`
+        (q,), the blocks beside cuts are left out.
         """
         first = slice(cut.start, cut.at)
         second = slice(cut.at, cut.stop)

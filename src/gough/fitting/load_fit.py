@@ -1,19 +1,21 @@
 """Parameters of a payload from the effort beyond that of the unloaded robot, and its changes.
 
-With [W y] the whitened equations, G = W^T W their information, N what noise of the
-positions alone would make of it and D how large the parameters of a load can be, the
-directions v of
+With [W y] the whitened equations, G = W^T W their information, N what
+noise of the positions alone would make of it and D how large the
+parameters of a load can be, the directions v of
 
     (G - N) v = mu (N + D^-2) v
 
-whose signal-to-noise ratio mu + 1 is below `MIN_OBSERVED_RATIO` are hidden: noise fills
-them, or a load of any kind would look the same. Along the others, V, the equations give,
-without the attenuation by noisy columns,
+whose signal-to-noise ratio mu + 1 is below `MIN_OBSERVED_RATIO` are
+hidden: noise fills them, or a load of any kind would look the same.
+Along the others, V, the equations give, without the attenuation by
+noisy columns,
 
     V^T (N + D^-2) x = diag(1 / mu) V^T (W^T y - n),    n = what noise makes of W^T y,
 
-whatever the hidden part of x, since the directions are orthogonal in G - N. Of all x with
-that, the smallest in units of D is taken; the rest of what was open before stays open.
+whatever the hidden part of x, since the directions are orthogonal in G - N. Of
+all x with that, the smallest in units of D is taken; the rest of what was open
+before stays open.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ from gough.fitting.uncertainty import (
 )
 from gough.fitting.whitening import whiten
 
-# Alternations of noise and fit; the values then change by less than 0.1 standard errors
+# Alternations of noise and fit; the values then change by less than 0.1
+# standard errors
 LOAD_FIT_ITERATIONS = 4
-NEGLIGIBLE_DIRECTION = 0.02  # entries of hidden directions, in units of D, that are not reported
+# entries of hidden directions, in units of D, that are not reported
+NEGLIGIBLE_DIRECTION = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,13 +54,17 @@ class ObservedLoad:
     """What the equations determine of p parameters of a load."""
 
     values: FloatArray  # the smallest that agree with the equations, (p,)
-    observed_directions: FloatArray  # V, the q that are not hidden, (p, q) [parameter unit]
+    # V, the q that are not hidden, (p, q) [parameter unit]
+    observed_directions: FloatArray
     information: FloatArray  # mu of each of them, (q,)
-    # from coordinates along the observed directions to the parameters, (p, q) [parameter unit]
+    # from coordinates along the observed directions to the parameters,
+    # (p, q) [parameter unit]
     to_parameters: FloatArray
-    # square root of the covariance of what is not determined, (p, p) [parameter unit]
+    # square root of the covariance of what is not determined, (p, p)
+    # [parameter unit]
     hidden_root: FloatArray
-    # changes of the parameters that the equations do not show, (k, p) [parameter unit]
+    # changes of the parameters that the equations do not show, (k, p)
+    # [parameter unit]
     hidden_directions: FloatArray
     prior_std: FloatArray  # D, (p,) [parameter unit]
     all_directions: FloatArray  # V of all directions, in units of D, (p, p)
@@ -75,8 +83,9 @@ class ObservedLoad:
     def signal_to_noise(self, contrasts: FloatArray) -> FloatArray:
         """Return the signal-to-noise ratio of combinations a x, a (k, p), (k,).
 
-        Whatever the others are, a x is observed along c = (G + D^-2)^-1 a with the ratio
-        1 + c^T (G - N) c / c^T (N + D^-2) c; 1 means that it is not observed.
+        Whatever the others are, a x is observed along c = (G + D^-2)^-1
+        a with the ratio 1 + c^T (G - N) c / c^T (N + D^-2) c; 1 means
+        that it is not observed.
         """
         mu = self.all_information
         scaled = contrasts * self.prior_std
@@ -91,10 +100,11 @@ def observe_load(gram: FloatArray, noise: FloatArray, prior_std: FloatArray) -> 
     """Return what equations determine of a load.
 
     Args:
-        gram, noise: [W y]^T [W y] of the whitened equations, and what noise of the
-            positions alone makes of it, (p + 1, p + 1) each.
-        prior_std: D, how large parameters can be, (p,): finite, so that "not observed" has
-            a scale.
+        gram, noise: [W y]^T [W y] of the whitened equations, and what
+            noise of the positions alone makes of it, (p + 1, p + 1)
+            each.
+        prior_std: D, how large parameters can be, (p,): finite, so that
+            "not observed" has a scale.
     """
     p = len(prior_std)
     scale = np.append(prior_std, 1.0)
@@ -143,10 +153,12 @@ class LoadProblem:
 
     Args:
         regression: W and that effort, (t, r, p) and (t, r).
-        noise: Mean over the samples of d_i d_j^T for rows i and j, d the change of [W y]
-            when the noise of the positions is drawn again, (r, r, p + 1, p + 1).
-        model_error: Efforts by which the model of the unloaded robot may be wrong:
-            independent ways, each of one standard deviation, (t, r, k). [row unit]
+        noise: Mean over the samples of d_i d_j^T for rows i and j, d
+            the change of [W y] when the noise of the positions is drawn
+            again, (r, r, p + 1, p + 1).
+        model_error: Efforts by which the model of the unloaded robot
+            may be wrong: independent ways, each of one standard
+            deviation, (t, r, k). [row unit]
     """
 
     regression: Regression
@@ -171,11 +183,16 @@ class LoadFit:
     """The parameters of a load with their uncertainty."""
 
     observed: ObservedLoad  # what the equations determine
-    # covariance of the values with hidden directions and errors of the model, (p, p)
+    # covariance of the values with hidden directions and errors of the
+    # model, (p, p)
     uncertainty: EstimateCovariance
-    model_std: FloatArray  # the part of the unloaded robot's model in the standard deviations, (p,)
-    covariance: FloatArray  # noise of the rows, (r, r) [product of the row units]
-    # [W y]^T [W y] of the whitened equations, and what noise makes of it, (2, p + 1, p + 1)
+    # the part of the unloaded robot's model in the standard deviations,
+    # (p,)
+    model_std: FloatArray
+    # noise of the rows, (r, r) [product of the row units]
+    covariance: FloatArray
+    # [W y]^T [W y] of the whitened equations, and what noise makes of
+    # it, (2, p + 1, p + 1)
     grams: FloatArray
 
 
@@ -187,8 +204,9 @@ def fit_load(
     """Fit a load as large as `prior_std` (p,), with samples weighted by `weight` (t,).
 
     The error of the values is that of noise, by what the residuals show
-    (`estimate_covariance`), of hidden directions, as large as before, and of the unloaded
-    robot's model E, which enters all samples alike: diag(1 / mu) V^T W^T Sigma^-1 E.
+    (`estimate_covariance`), of hidden directions, as large as before,
+    and of the unloaded robot's model E, which enters all samples alike:
+    diag(1 / mu) V^T W^T Sigma^-1 E.
     """
     regression = problem.regression
     if weight is None:

@@ -1,10 +1,11 @@
 """Sufficient statistics of logs as files that merge.
 
-Many machines reduce many logs; the files are merged to the same bits whatever machine made
-them. A file is an uncompressed `.npz` that NumPy opens without Gough: its `facts` (JSON)
-say what it was made from, its other arrays are those of `BlockStatistics`. Its name is its
-key, the hash of robot, processing, parameters, source of Gough and log. So a file is never out of
-date, and finished work is found by name.
+Many machines reduce many logs; the files are merged to the same bits
+whatever machine made them. A file is an uncompressed `.npz` that NumPy
+opens without Gough: its `facts` (JSON) say what it was made from, its
+other arrays are those of `BlockStatistics`. Its name is its key, the
+hash of robot, processing, parameters, source of Gough and log. So a
+file is never out of date, and finished work is found by name.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ STORED_NAMES = ("rows", "row_units", "parameters", "units")
 class LogStatistics(Record):
     """One log, or several, reduced to what linear estimators need.
 
-    Made from a robot, processing, parameters and the source of Gough; only statistics that
-    agree in all of them merge.
+    Made from a robot, processing, parameters and the source of Gough;
+    only statistics that agree in all of them merge.
     """
 
     made_from: Mapping[str, str]  # hashes by name
     logs: tuple[str, ...]  # hashes of the logs' contents, sorted
     sources: tuple[str, ...]  # names of the logs, in the same order
     statistics: BlockStatistics
-    # sum over neighbouring valid samples of [W_t y_t]^T [W_t+1 y_t+1] by row, (r, p + 1, p + 1);
-    # the autocorrelation of any residual follows from it
+    # sum over neighbouring valid samples of [W_t y_t]^T [W_t+1 y_t+1]
+    # by row, (r, p + 1, p + 1); the autocorrelation of any residual
+    # follows from it
     lagged: FloatArray
     pairs: IntArray  # number of neighbours of each row, (r,)
 
@@ -65,8 +67,9 @@ class LogStatistics(Record):
     def whiteness(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the correlation of neighbouring residuals of values (p,), and its p-value, (r,).
 
-        rho = (n^T L n / pairs) / (|R n|^2 / n_valid) with n = (-values, 1) and L the lagged
-        products; in white noise pairs rho^2 is chi-squared with one degree of freedom.
+        rho = (n^T L n / pairs) / (|R n|^2 / n_valid) with n = (-values, 1) and
+        L the lagged products; in white noise pairs rho^2 is chi-squared with
+        one degree of freedom.
         """
         extended = np.append(-values, 1.0)
         residual_norm = np.linalg.norm(self.statistics.factors @ extended, axis=1)
@@ -236,8 +239,9 @@ def merge_all(
 ) -> LogStatistics:
     """Return many statistics as one, by a binary tree that only their number and order decide.
 
-    The first 2^k of n > 2^k >= n / 2 make one branch, the others the other. At most log2(n)
-    are held at a time, each loaded when its turn comes.
+    The first 2^k of n > 2^k >= n / 2 make one branch, the others the
+    other. At most log2(n) are held at a time, each loaded when its turn
+    comes.
     """
     if not statistics:
         raise InvalidInput("there are no log statistics to merge")

@@ -1,18 +1,20 @@
 """The physically consistent parameters that data and a prior make most plausible, by Newton steps.
 
-With J the pseudo-inertia of a body and J_0 = L L^T that of its prior, Y = L^-1 J L^-T is the
-body relative to its prior. The log-determinant divergence (James & Stein 1961; Lee, Wensing
-& Park 2019)
+With J the pseudo-inertia of a body and J_0 = L L^T that of its prior, Y
+= L^-1 J L^-T is the body relative to its prior. The log-determinant
+divergence (James & Stein 1961; Lee, Wensing & Park 2019)
 
     D(J, J_0) = tr(Y - 1) - log det Y
 
-is convex in the ten parameters, zero at the prior, does not depend on frame, unit or size,
-and infinite where the body cannot exist. For small changes it is |Y - 1|^2 / 2. Of one
-positive number it is y - log y - 1. Minimised is
+is convex in the ten parameters, zero at the prior, does not depend on
+frame, unit or size, and infinite where the body cannot exist. For small
+changes it is |Y - 1|^2 / 2. Of one positive number it is y - log y - 1.
+Minimised is
 
     |design x - offset|^2 / 2  +  sum over bodies and terms  D / relative^2,
 
-relative being how far the prior may be off, as a fraction of its values.
+relative being how far the prior may be off, as a fraction of its
+values.
 """
 
 from __future__ import annotations
@@ -38,21 +40,27 @@ from gough.fitting.pseudo_inertia import (
 )
 from gough.fitting.solve import null_space
 
-Box = tuple[float, float, float, float, float, float]  # lowest x, y, z, then highest [m]
-# Weight of the logarithm that keeps a parameter above zero, or a body inside its box, where the
-# prior has no divergence for it: without data it ends at 1 % of its scale
+# lowest x, y, z, then highest [m]
+Box = tuple[float, float, float, float, float, float]
+# Weight of the logarithm that keeps a parameter above zero, or a body
+# inside its box, where the prior has no divergence for it: without data
+# it ends at 1 % of its scale
 _BARRIER = 1e-4
-_WEIGHT_STEP = 100.0  # by which the weight of the prior falls at most from one stage to the next
+# by which the weight of the prior falls at most from one stage to the
+# next
+_WEIGHT_STEP = 100.0
 _MIN_WEIGHT_STEP = 1.05  # it is lowered to where a stage does not end
 _STAGE_STEPS = 30  # Newton steps of one stage
-# Squared Newton decrement, in units of the weight of the prior, that ends a stage and the search
+# Squared Newton decrement, in units of the weight of the prior, that
+# ends a stage and the search
 _STAGE_DECREMENT = 1e-2
 _FINAL_DECREMENT = 1e-12
-# Squared decrement, as a fraction of the misfit where that exceeds one, of a search that rounding
-# stops
+# Squared decrement, as a fraction of the misfit where that exceeds one,
+# of a search that rounding stops
 _ACCEPTED_DECREMENT = 1e-6
 _ZERO_TOLERANCE = 1e-9  # of the rank of equations that set parameters to zero
-_MIN_STEP = 1e-10  # fraction of a Newton step below which rounding stops the search
+# fraction of a Newton step below which rounding stops the search
+_MIN_STEP = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,17 +75,21 @@ class _Penalty:
 class NearestBodies:
     """Standard parameters as coordinates relative to a prior, and the search among them.
 
-    chi = values + map @ x: ten coordinates for each body (an orthonormal basis of symmetric
-    matrices Y - 1), then one for every other parameter, relative to its scale.
+    chi = values + map @ x: ten coordinates for each body (an
+    orthonormal basis of symmetric matrices Y - 1), then one for every
+    other parameter, relative to its scale.
 
     Args:
         names: Standard parameters.
         values: Their prior values, (p,).
-        relative: How far each may be off, as a fraction of its value, (p,).
-        nonnegative: Kinds of parameters that cannot be negative besides masses.
-        boxes: Box in its own frame that holds all mass of a body, by body.
-        scales: Usual size of each parameter, (p,), for those that are not inertial and have no
-            prior value; 1 by default.
+        relative: How far each may be off, as a fraction of its value,
+            (p,).
+        nonnegative: Kinds of parameters that cannot be negative besides
+            masses.
+        boxes: Box in its own frame that holds all mass of a body, by
+            body.
+        scales: Usual size of each parameter, (p,), for those that are
+            not inertial and have no prior value; 1 by default.
     """
 
     def __init__(
@@ -148,7 +160,8 @@ class NearestBodies:
     def _add_boxes(self, boxes: Mapping[str, Box]) -> tuple[FloatArray, FloatArray]:
         """Return rows and prior values of what boxes demand, (k, n) and (k,).
 
-        All mass between low and high along an axis has integral (x - low) (high - x) dm >= 0.
+        All mass between low and high along an axis has integral (x -
+        low) (high - x) dm >= 0.
         """
         rows = [np.zeros((0, self.map.shape[1]))]
         slacks: list[float] = []
@@ -205,11 +218,13 @@ class NearestBodies:
     def solve(self, design: FloatArray, offset: FloatArray) -> FloatArray:
         """Return the point of least misfit and divergence, (n,).
 
-        The weight of the prior starts where it outweighs the data and falls to one, in steps so
-        small that each stage starts near its solution.
+        The weight of the prior starts where it outweighs the data and
+        falls to one, in steps so small that each stage starts near its
+        solution.
 
         Args:
-            design: Whitened equations of the standard parameters, (b, p).
+            design: Whitened equations of the standard parameters, (b,
+                p).
             offset: Their right-hand sides, (b,).
 
         Raises:
@@ -356,8 +371,8 @@ class NearestBodies:
     def determined(self, x: FloatArray, design: FloatArray) -> FloatArray:
         """Return the fraction of the information on each parameter that is the data's, (p,).
 
-        One minus its variance given data and prior over that given the prior alone, both
-        from the Hessian at x.
+        One minus its variance given data and prior over that given the
+        prior alone, both from the Hessian at x.
         """
         penalty = self._penalty(x)
         assert penalty is not None

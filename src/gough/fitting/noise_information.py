@@ -1,11 +1,12 @@
 """Signal-to-noise ratio of the regressor columns, and attenuation by position noise.
 
-Noisy accelerations fill columns that the motion does not excite, and least squares then
-reports standard errors that are too small. So noise of the same size is added to the
-positions once more, and the regressor is computed again.
+Noisy accelerations fill columns that the motion does not excite, and
+least squares then reports standard errors that are too small. So noise
+of the same size is added to the positions once more, and the regressor
+is computed again.
 
-With W the whitened regressor and D its change, the component of column k orthogonal to the
-other columns is W c_k with
+With W the whitened regressor and D its change, the component of column
+k orthogonal to the other columns is W c_k with
 
     c_k = (W^T W)^-1 e_k / [(W^T W)^-1]_kk,    ratio_k = |W c_k|^2 / E|D c_k|^2.
 
@@ -25,8 +26,8 @@ from gough.core.notices import Notice
 from gough.fitting.regression import Regression
 from gough.fitting.solve import solve
 
-# Signal-to-noise ratio below which a parameter is not observed: noise is more than a third of the
-# information
+# Signal-to-noise ratio below which a parameter is not observed: noise
+# is more than a third of the information
 MIN_OBSERVED_RATIO = 3.0
 
 
@@ -39,8 +40,8 @@ def information_over_noise(
 
     Args:
         rows: W, or a triangular factor of it, (k, p).
-        changes: D of equally many rows, or a matrix with the expected Gram matrix of D, (l,
-            p).
+        changes: D of equally many rows, or a matrix with the expected
+            Gram matrix of D, (l, p).
         parameters: Names of the columns.
     """
     root = _inverse_root(rows, parameters)
@@ -60,8 +61,8 @@ def attenuation(
 ) -> FloatArray:
     """Return the attenuation of least-squares values x by position noise, (p,).
 
-    (G - N)^-1 N x with G = W^T W and N = E[D^T D]; where N is nearly G, it is limited by
-    `MIN_OBSERVED_RATIO`.
+    (G - N)^-1 N x with G = W^T W and N = E[D^T D]; where N is nearly G,
+    it is limited by `MIN_OBSERVED_RATIO`.
     """
     root = _inverse_root(rows, parameters)
     scaled_changes = changes @ root

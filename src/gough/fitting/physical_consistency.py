@@ -1,14 +1,16 @@
 """Physically consistent and plausible standard parameters from an estimate of base parameters.
 
-Data determine the base parameters beta = M chi only. Of all standard parameters chi that
-some robot could have (every body's pseudo-inertia positive definite, no negative friction
-or rotor inertia) this takes those that minimise
+Data determine the base parameters beta = M chi only. Of all standard
+parameters chi that some robot could have (every body's pseudo-inertia
+positive definite, no negative friction or rotor inertia) this takes
+those that minimise
 
     |R (M chi - beta)|^2 / 2  +  divergence from the prior,
 
-R being the triangular factor of the inverse covariance of beta: one unit is one variance of
-the estimate. What data determine hardly notices the prior, since its divergence is one
-where a value is off by about itself; what they leave open becomes the prior's. See
+R being the triangular factor of the inverse covariance of beta: one
+unit is one variance of the estimate. What data determine hardly notices
+the prior, since its divergence is one where a value is off by about
+itself; what they leave open becomes the prior's. See
 `gough.fitting.nearest_bodies`.
 """
 
@@ -30,10 +32,12 @@ from gough.fitting.estimate import Estimate
 from gough.fitting.nearest_bodies import Box, NearestBodies, total_mass_row
 from gough.fitting.problem import LinearProblem, statistics_of
 
-_MIN_RELATIVE_NOISE = 1e-6  # of the effort; keeps problems without noise solvable
-_TOTAL_MASS_ERROR = 0.01  # standard deviation of a stated total mass over its value
-# Fractions of the information from the data above and below which a parameter is said to be
-# the data's or the prior's
+# of the effort; keeps problems without noise solvable
+_MIN_RELATIVE_NOISE = 1e-6
+# standard deviation of a stated total mass over its value
+_TOTAL_MASS_ERROR = 0.01
+# Fractions of the information from the data above and below which a
+# parameter is said to be the data's or the prior's
 DATA_FRACTION = 0.9
 PRIOR_FRACTION = 0.1
 
@@ -42,18 +46,20 @@ PRIOR_FRACTION = 0.1
 class PhysicalEstimate:
     """Physically consistent standard parameters, and the base estimate they give.
 
-    The estimate keeps the covariance of the unconstrained one: moved onto the consistent
-    set it is no longer Gaussian.
+    The estimate keeps the covariance of the unconstrained one: moved
+    onto the consistent set it is no longer Gaussian.
     """
 
     standard: ParameterTable
-    # Ten inertial parameters of every body, also those that are not in the model
+    # Ten inertial parameters of every body, also those that are not in
+    # the model
     bodies: Mapping[str, FloatArray]
     estimate: Estimate  # of the base parameters M chi
-    # Smallest eigenvalue of each pseudo-inertia relative to its prior; zero is the limit [1]
+    # Smallest eigenvalue of each pseudo-inertia relative to its prior;
+    # zero is the limit [1]
     margins: Mapping[str, float]
-    # Fraction of the information on each standard parameter that comes from the data: 1 is
-    # the data's, 0 the prior's
+    # Fraction of the information on each standard parameter that comes
+    # from the data: 1 is the data's, 0 the prior's
     determined: Mapping[Parameter, float]
     misfit: float  # |R (M chi - beta)|^2 [variances of the estimate]
     divergence: float  # from the prior, see `gough.fitting.nearest_bodies` [1]
@@ -64,15 +70,18 @@ class Feasible:
     """Settings of the physically consistent estimation.
 
     Args:
-        relative: Standard deviation of the prior's values as a fraction of themselves, where
-            the prior has no standard errors of its own. 1 lets data decide wherever they
-            say anything; 0.1 is a drawing that is right to ten per cent.
-        nonnegative: Kinds of parameters that cannot be negative besides masses; those a
-            robot's terms name by default.
-        total_mass: Mass of all bodies together, known to one per cent. [kg]
-        members: How many bodies a mass stands for, by name; one by default.
-        boxes: Box in its own frame that holds all mass of a body: lowest x, y, z, then
-            highest, by body. [m]
+        relative: Standard deviation of the prior's values as a fraction
+            of themselves, where the prior has no standard errors of its
+            own. 1 lets data decide wherever they say anything; 0.1 is a
+            drawing that is right to ten per cent.
+        nonnegative: Kinds of parameters that cannot be negative besides
+            masses; those a robot's terms name by default.
+        total_mass: Mass of all bodies together, known to one per cent.
+            [kg]
+        members: How many bodies a mass stands for, by name; one by
+            default.
+        boxes: Box in its own frame that holds all mass of a body:
+            lowest x, y, z, then highest, by body. [m]
     """
 
     relative: float = 1.0
@@ -103,13 +112,17 @@ class Feasible:
         """Return the consistent parameters that fit the data and are near the prior.
 
         Args:
-            problem: Regression of the base parameters, or its block statistics.
+            problem: Regression of the base parameters, or its block
+                statistics.
             base: Estimate of base parameters from it, all or some.
-            model: Which combinations of standard parameters the base parameters are.
-            prior: Values of all standard parameters, e.g. from a drawing; their standard
-                errors, if any, replace `relative` (zero or NaN: unknown). Bodies that
-                cannot exist, or only just (a rod without thickness), are thickened until
-                they can (`possible_body`); a notice names them.
+            model: Which combinations of standard parameters the base
+                parameters are.
+            prior: Values of all standard parameters, e.g. from a
+                drawing; their standard errors, if any, replace
+                `relative` (zero or NaN: unknown). Bodies that cannot
+                exist, or only just (a rod without thickness), are
+                thickened until they can (`possible_body`); a notice
+                names them.
         """
         selected = problem.select(base.parameters)
         R = _inverse_root(statistics_of(selected), base)
@@ -192,9 +205,10 @@ def _usual_sizes(
 ) -> FloatArray:
     """Return the usual size of each standard parameter, for those without a prior value, (p,).
 
-    A value that is not known must not hold the estimate back. So the size is the largest that
-    the estimated combinations, or their standard errors, give it alone, but at least the median
-    of the known values of its kind and unit.
+    A value that is not known must not hold the estimate back. So the
+    size is the largest that the estimated combinations, or their
+    standard errors, give it alone, but at least the median of the known
+    values of its kind and unit.
     """
     estimated = np.maximum(np.abs(base.values), np.nan_to_num(base.std))
     known: dict[tuple[str, str], list[float]] = {}
@@ -218,8 +232,8 @@ def _usual_sizes(
 def _inverse_root(statistics: BlockStatistics, base: Estimate) -> FloatArray:
     """Return R with R^T R the inverse covariance of an estimate, (b, b).
 
-    That of white noise over the mean inflation of the standard errors, so that combinations
-    keep their precision relative to each other.
+    That of white noise over the mean inflation of the standard errors,
+    so that combinations keep their precision relative to each other.
     """
     noise = base.residual_rms
     if base.noise_covariance is not None:

@@ -1,7 +1,7 @@
 """Problems that estimators solve, and the protocol of an estimator.
 
-An estimator states the problem it needs as one of the protocols below, in its class
-attribute `needs`; without it the problem is linear.
+An estimator states the problem it needs as one of the protocols below,
+in its class attribute `needs`; without it the problem is linear.
 
 | protocol | what it offers |
 |---|---|
@@ -130,8 +130,8 @@ class SimulationProblem(Protocol):
 class Estimator(Protocol):
     """Settings that turn a problem into an estimate: a frozen dataclass of any origin.
 
-    Its class attribute `needs` is the protocol or type of the problem; `LinearProblem`
-    without it.
+    Its class attribute `needs` is the protocol or type of the problem;
+    `LinearProblem` without it.
     """
 
     def fit(self, problem: Any, /) -> Estimate:

@@ -1,14 +1,15 @@
 """Pseudo-inertia matrices of bodies, positive definite if a body is physically consistent.
 
-With inertia I and first moment h about the body frame (Wensing, Kim & Slotine 2018;
-Traversaro et al. 2016):
+With inertia I and first moment h about the body frame (Wensing, Kim &
+Slotine 2018; Traversaro et al. 2016):
 
     J = [ S    h ]      S = tr(I)/2 1 - I,
         [ h^T  m ]
 
-J is positive semidefinite if and only if some non-negative distribution of mass has these ten
-parameters: this includes m > 0, a positive inertia about the centre of mass and the
-triangle inequalities of its principal moments at once.
+J is positive semidefinite if and only if some non-negative distribution
+of mass has these ten parameters: this includes m > 0, a positive
+inertia about the centre of mass and the triangle inequalities of its
+principal moments at once.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from gough.core.names import INERTIAL, parameters
 _MOMENTS = (4, 6, 9)  # Ixx Iyy Izz in Pinocchio's order
 _DIAGONAL = frozenset(("m", "Ixx", "Iyy", "Izz"))
 _DEFAULT_GYRATION_RADIUS = 0.1  # of a body if it is known of none [m]
-# Fraction of the usual radius of gyration below which that of a body is taken as unknown
+# Fraction of the usual radius of gyration below which that of a body is
+# taken as unknown
 _POINT_MASS_RATIO = 1e-2
-# Smallest second moment of mass of a prior body along any axis, as a fraction of the sum over all
-# axes: a rod 1 % as thick as long
+# Smallest second moment of mass of a prior body along any axis, as a
+# fraction of the sum over all axes: a rod 1 % as thick as long
 _MIN_AXIS_FRACTION = 1e-4
 
 
@@ -63,8 +65,10 @@ class Body(NamedTuple):
     """The inertial parameters of one body."""
 
     name: str  # e.g. 'leg1.rod'
-    present: tuple[int, ...]  # indices into `INERTIAL` of those in the model, (k,)
-    standard: tuple[int, ...]  # their indices among the standard parameters, (k,)
+    # indices into `INERTIAL` of those in the model, (k,)
+    present: tuple[int, ...]
+    # their indices among the standard parameters, (k,)
+    standard: tuple[int, ...]
 
     def of(self, values: FloatArray) -> FloatArray:
         """Return the ten parameters from all standard ones (p,), zero if not present, (10,)."""
@@ -76,9 +80,10 @@ class Body(NamedTuple):
     def zeros(self) -> tuple[int, ...]:
         """Structural zeros: absent first moments and products of inertia, as indices.
 
-        The indices refer to `INERTIAL`. An absent mass or moment of inertia is not zero but
-        unobservable (a ring that only rotates about one axis): it is free, so that the body
-        can be physically consistent.
+        The indices refer to `INERTIAL`. An absent mass or moment of
+        inertia is not zero but unobservable (a ring that only rotates
+        about one axis): it is free, so that the body can be physically
+        consistent.
         """
         indices = []
         for k, name in enumerate(INERTIAL):
@@ -103,7 +108,8 @@ def group_bodies(names: Sequence[str]) -> tuple[Body, ...]:
 def usual_size(bodies: Sequence[Body], values: FloatArray) -> float:
     """Return the median radius of gyration about the frames of bodies that have one. [m]
 
-    Of a body without inertia it is at least the distance of its centre of mass.
+    Of a body without inertia it is at least the distance of its centre
+    of mass.
     """
     radii = []
     for body in bodies:
@@ -149,12 +155,14 @@ def possible_body(
 ) -> tuple[FloatArray, float]:
     """Return a strictly physically consistent body near the prior, and the thickness added [m].
 
-    Drawings give rods without thickness and point masses, which are at the limit of
-    physical consistency, and misprints beyond it. With S_c = S - h h^T / m the second
-    moment of mass about its centre, S_c + a 1 has on no axis less than `_MIN_AXIS_FRACTION`
-    of the sum. Mass, centre and products of inertia remain, and 2 a is added to the moments
-    of inertia. The thickness is the root of a / m; zero if the prior is consistent. A body
-    whose inertia is not known gets that of a ball with the usual radius of gyration.
+    Drawings give rods without thickness and point masses, which are at
+    the limit of physical consistency, and misprints beyond it. With S_c
+    = S - h h^T / m the second moment of mass about its centre, S_c + a
+    1 has on no axis less than `_MIN_AXIS_FRACTION` of the sum. Mass,
+    centre and products of inertia remain, and 2 a is added to the
+    moments of inertia. The thickness is the root of a / m; zero if the
+    prior is consistent. A body whose inertia is not known gets that of
+    a ball with the usual radius of gyration.
     """
     J = pseudo_inertia(prior)
     mass = prior[0]

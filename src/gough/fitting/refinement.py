@@ -1,8 +1,9 @@
 """Iterative refinement of a least-squares solution, with residuals in twice the precision.
 
-QR leaves an error of rounding times condition number. One step with the gradient in twice the
-precision removes it: what remains is that the equations themselves are rounded to doubles.
-Sums and products without rounding error: Dekker 1971; Ogita, Rump and Oishi 2005.
+QR leaves an error of rounding times condition number. One step with the
+gradient in twice the precision removes it: what remains is that the
+equations themselves are rounded to doubles. Sums and products without
+rounding error: Dekker 1971; Ogita, Rump and Oishi 2005.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from gough.fitting.regression import Regression
 from gough.fitting.solve import Solution
 from gough.fitting.whitening import padded_inverse_root, valid_row_sets
 
-# Most numbers in [W y] of a problem that is refined. It then takes about a millisecond. Longer logs
-# are not: their rounding stays below a thousandth of a standard error even at the largest
-# condition number that `solve` accepts, and refinement would take as long as the fit.
+# Most numbers in [W y] of a problem that is refined. It then takes
+# about a millisecond. Longer logs are not: their rounding stays below a
+# thousandth of a standard error even at the largest condition number
+# that `solve` accepts, and refinement would take as long as the fit.
 MAX_REFINED_NUMBERS = 5_000
 SPLITTER = 2.0**27 + 1  # splits a double into two numbers of 26 bits
 
@@ -33,13 +35,16 @@ class Doubled(NamedTuple):
 def refine(solution: Solution, samples: Regression | None, covariance: FloatArray) -> Solution:
     """Return a solution after one step of refinement: chi + (W^T P W)^-1 W^T P (y - W chi).
 
-    P is the inverse covariance of the valid equations of each sample. Long problems, and those of
-    which only statistics are known, are returned as they are.
+    P is the inverse covariance of the valid equations of each sample.
+    Long problems, and those of which only statistics are known, are
+    returned as they are.
 
     Args:
         solution: Of the whitened equations.
-        samples: The equations before they were whitened; None if they are not known.
-        covariance: Of the rows, (r, r), or (t, r, r) by sample. [product of the row units]
+        samples: The equations before they were whitened; None if they
+            are not known.
+        covariance: Of the rows, (r, r), or (t, r, r) by sample.
+            [product of the row units]
     """
     if samples is None or covariance.ndim == 3:
         return solution

@@ -1,7 +1,8 @@
 """The linear problem effort = regressor @ parameters + noise, and its sufficient statistics.
 
-It is where mechanisms and estimators meet. Statistics are built from blocks of samples: R of
-stacked blocks is R of the stacked R's, so factors add up over blocks, logs and machines.
+It is where mechanisms and estimators meet. Statistics are built from
+blocks of samples: R of stacked blocks is R of the stacked R's, so
+factors add up over blocks, logs and machines.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ from gough.fitting.block_statistics import (
 )
 from gough.fitting.whitening import valid_row_sets, whiten
 
-SAMPLE_LABELS = ("time", "group", "sample", "recording", "mask")  # arrays with one entry a sample
-# Most blocks kept: 40 to 80 of a long log, so that twenty groups of them are nearly equally long
+# arrays with one entry a sample
+SAMPLE_LABELS = ("time", "group", "sample", "recording", "mask")
+# Most blocks kept: 40 to 80 of a long log, so that twenty groups of
+# them are nearly equally long
 MAX_BLOCKS = 80
 MIN_BLOCK_SAMPLES = 8  # samples of the shortest block
 
@@ -50,12 +53,14 @@ Place = tuple[int, int]  # number of the log, and of the block in it
 class Regression(Record):
     """Regressor and effort of t samples, r joint equations (rows) and p parameters.
 
-    Rows are motors, or degrees of freedom for robots with more motors than these. The
-    regressor stays three-dimensional until the line that solves. What is not known is None.
+    Rows are motors, or degrees of freedom for robots with more motors
+    than these. The regressor stays three-dimensional until the line
+    that solves. What is not known is None.
 
-    The scatter between groups gives standard errors that hold under coloured noise. The
-    effort is the mean of the replicates; a recording with fewer repetitions than the others
-    is filled up with its mean. Equations outside the mask (near a velocity reversal, a
+    The scatter between groups gives standard errors that hold under
+    coloured noise. The effort is the mean of the replicates; a
+    recording with fewer repetitions than the others is filled up with
+    its mean. Equations outside the mask (near a velocity reversal, a
     joint at rest) are kept for figures, but no estimator uses them.
     """
 
@@ -65,11 +70,15 @@ class Regression(Record):
     row_units: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     units: tuple[str, ...]
-    covariance: FloatArray | None = None  # of the effort noise, (r, r), or (t, r, r) by sample
+    # of the effort noise, (r, r), or (t, r, r) by sample
+    covariance: FloatArray | None = None
     time: FloatArray | None = None  # (t,) [s]
-    group: IntArray | None = None  # repetition of the motion (period) of each sample, (t,)
-    replicates: FloatArray | None = None  # effort of each repetition of the motion, (k, t, r)
-    # number of each sample in its recording; after decimation that of the middle one, (t,)
+    # repetition of the motion (period) of each sample, (t,)
+    group: IntArray | None = None
+    # effort of each repetition of the motion, (k, t, r)
+    replicates: FloatArray | None = None
+    # number of each sample in its recording; after decimation that of
+    # the middle one, (t,)
     sample: IntArray | None = None
     recording: IntArray | None = None  # number of the log of each sample, (t,)
     mask: BoolArray | None = None  # valid equations, (t, r); None if all are
@@ -203,8 +212,8 @@ class Regression(Record):
     ) -> Regression:
         """Return the problem with [W y] @ matrix (p + 1, q + 1) in the place of [W y].
 
-        Columns are added up, or moved to the effort, which is the last column; the new
-        problem has q parameters with these units.
+        Columns are added up, or moved to the effort, which is the last
+        column; the new problem has q parameters with these units.
         """
         shift = self.regressor @ matrix[:-1, -1]
         gain = matrix[-1, -1]
@@ -224,13 +233,14 @@ class Regression(Record):
     def whitened(self, covariance: FloatArray | None = None) -> Regression:
         """Return the problem with rows whose noise is independent and of variance 1.
 
-        With Sigma = C C^T for each sample, its rows [W y] become C^-1 [W y]. Where some
-        equations of a sample are not valid, Sigma is the covariance of the valid ones.
-        Block by block this is Gauss-Markov of a long log with a known covariance.
+        With Sigma = C C^T for each sample, its rows [W y] become C^-1
+        [W y]. Where some equations of a sample are not valid, Sigma is
+        the covariance of the valid ones. Block by block this is
+        Gauss-Markov of a long log with a known covariance.
 
         Args:
-            covariance: (r, r) or (t, r, r); the regression's own by default. [row unit
-                squared]
+            covariance: (r, r) or (t, r, r); the regression's own by
+                default. [row unit squared]
         """
         covariance = self.covariance if covariance is None else covariance
         if covariance is None:
@@ -277,8 +287,8 @@ class Regression(Record):
 def concatenate(regressions: Sequence[Regression]) -> Regression:
     """Join regressions of the same rows and parameters, e.g. of several logs.
 
-    A covariance and replicates are kept only where all regressions have them. Where some
-    have groups, each of the others becomes one group.
+    A covariance and replicates are kept only where all regressions have
+    them. Where some have groups, each of the others becomes one group.
     """
     if not regressions:
         raise InvalidInput("there is no regression to join")
@@ -355,10 +365,13 @@ def _distinct_labels(
 class _OpenBlock:
     """A block to which samples are still added."""
 
-    stacked: FloatArray  # [W y], or any matrix with its Gram matrix row by row, (k, r, p + 1)
+    # [W y], or any matrix with its Gram matrix row by row, (k, r, p +
+    # 1)
+    stacked: FloatArray
     samples: int
     n_valid: IntArray  # valid equations of each row, (r,)
-    joint: dict[bytes, JointFactor] = field(default_factory=dict)  # by the rows that are valid
+    # by the rows that are valid
+    joint: dict[bytes, JointFactor] = field(default_factory=dict)
 
     def add_joint(self, key: bytes, factor: JointFactor) -> None:
         """Append rows side by side to those of the same valid rows."""
@@ -374,10 +387,11 @@ class _OpenBlock:
 class BlockBuilder:
     """Collects blocks of samples into at most `MAX_BLOCKS` contiguous blocks.
 
-    The shortest blocks are single groups (repetitions), or `MIN_BLOCK_SAMPLES` samples;
-    block n of a log holds those numbered n 2^level to (n + 1) 2^level - 1. When there are
-    more than `MAX_BLOCKS`, the level rises and neighbours are joined. So the result does
-    not depend on the sizes in which the samples come.
+    The shortest blocks are single groups (repetitions), or
+    `MIN_BLOCK_SAMPLES` samples; block n of a log holds those numbered n
+    2^level to (n + 1) 2^level - 1. When there are more than
+    `MAX_BLOCKS`, the level rises and neighbours are joined. So the
+    result does not depend on the sizes in which the samples come.
     """
 
     def __init__(self, joint: bool) -> None:
@@ -515,7 +529,8 @@ class BlockBuilder:
 def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> BlockStatistics:
     """Reduce a regression, in blocks in the order of time, to 40 to 80 contiguous blocks.
 
-    `joint` also keeps the rows side by side, for Gauss-Markov with a full covariance.
+    `joint` also keeps the rows side by side, for Gauss-Markov with a
+    full covariance.
     """
     like: Regression | None = None  # names and units, without samples
     builder = BlockBuilder(joint)
@@ -540,7 +555,8 @@ def block_statistics(blocks: Iterable[Regression], *, joint: bool = False) -> Bl
 def merge(first: BlockStatistics, second: BlockStatistics) -> BlockStatistics:
     """Return two statistics as one: the logs of the first, then those of the second.
 
-    The bits of the result depend on both and on their order, on nothing else.
+    The bits of the result depend on both and on their order, on nothing
+    else.
     """
     check_same_columns(first, second)
     different_joint = (first.joint is None) != (second.joint is None)
@@ -571,7 +587,8 @@ class LabelledBlocks:
 
         Args:
             regression: With the same rows and parameters each time.
-            label: Block of each sample, 0 to n_blocks - 1; -1 for samples left out, (t,).
+            label: Block of each sample, 0 to n_blocks - 1; -1 for
+                samples left out, (t,).
         """
         stacked = regression.stacked()
         valid = regression.valid

@@ -24,12 +24,15 @@ from gough.fitting.uncertainty import (
     useful_samples,
 )
 
-# Residual over scale where a loss bends; 95 % efficiency under Gaussian noise
+# Residual over scale where a loss bends; 95 % efficiency under Gaussian
+# noise
 LOSS_TUNING = {"huber": 1.345, "tukey": 4.685}
-# Variance of a scale from the median over that of the rms, under Gaussian noise: 1.361 / 0.5
+# Variance of a scale from the median over that of the rms, under
+# Gaussian noise: 1.361 / 0.5
 MEDIAN_SCALE_VARIANCE = 2.72
-# Change of the fitted effort, in scales: as long as it is larger, an iteration is solved by normal
-# equations, which have half the digits and take a fifth of the time.
+# Change of the fitted effort, in scales: as long as it is larger, an
+# iteration is solved by normal equations, which have half the digits
+# and take a fifth of the time.
 ROUGH_CHANGE = 1e-3
 
 
@@ -37,20 +40,22 @@ ROUGH_CHANGE = 1e-3
 class Robust:
     """Minimise sum_j sum_s rho((y - W chi) / scale_j) by reweighted least squares.
 
-    scale_j = median |residual of row j| / 0.6745. Each iteration solves least squares with
-    rows divided by their scale and samples weighted by psi(u) / u. Huber's loss downweights
-    residuals beyond `tuning`, Tukey's removes them (started from Huber, as its criterion
-    has several minima). Notices report the fraction. Source: Huber and Ronchetti, Robust
-    Statistics, ch. 7; departure: one scale per row.
+    scale_j = median |residual of row j| / 0.6745. Each iteration solves
+    least squares with rows divided by their scale and samples weighted
+    by psi(u) / u. Huber's loss downweights residuals beyond `tuning`,
+    Tukey's removes them (started from Huber, as its criterion has
+    several minima). Notices report the fraction. Source: Huber and
+    Ronchetti, Robust Statistics, ch. 7; departure: one scale per row.
 
     Args:
         loss: 'huber' or 'tukey'.
-        tuning: Residual, in scales, where weighting begins (Huber) or ends (Tukey); None
-            for 95 % efficiency.
+        tuning: Residual, in scales, where weighting begins (Huber) or
+            ends (Tukey); None for 95 % efficiency.
         iterations: Maximum number of iterations.
-        tolerance: Change of the fitted effort, in scales, that ends them.
-        uncertainty: As in `LeastSquares`; 'white' is Huber's covariance for independent
-            errors.
+        tolerance: Change of the fitted effort, in scales, that ends
+            them.
+        uncertainty: As in `LeastSquares`; 'white' is Huber's covariance
+            for independent errors.
     """
 
     loss: Literal["huber", "tukey"] = "huber"
@@ -131,10 +136,11 @@ class Robust:
     ) -> Estimate:
         """Return the estimate with the covariance of its pseudo residuals.
 
-        Rows sqrt(slope_j) / scale_j with the pseudo residuals psi(u) / sqrt(slope_j) have
-        the same scores, slope_j = mean of psi'(u) over row j. For independent errors the
-        variance of a pseudo residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j
-        with k = 1 + (h_j / n) var(psi') / slope_j^2.
+        Rows sqrt(slope_j) / scale_j with the pseudo residuals psi(u) /
+        sqrt(slope_j) have the same scores, slope_j = mean of psi'(u)
+        over row j. For independent errors the variance of a pseudo
+        residual is Huber's k^2 mean(psi^2) n / (n - h_j) / slope_j with
+        k = 1 + (h_j / n) var(psi') / slope_j^2.
         """
         n_valid = np.maximum(problem.n_valid, 1)
         scale = row_scale(problem, values)
@@ -218,13 +224,15 @@ def _weight_noise(
 ) -> FloatArray:
     """Return what the covariance gains because the weights of the rows are estimates, (p, p).
 
-    As in `RowNoise.freedom_and_widening`, for rows that are independent of each other: with
-    K_j the fraction of the information in row j and f_j its degrees of freedom
+    As in `RowNoise.freedom_and_widening`, for rows that are independent
+    of each other: with K_j the fraction of the information in row j and
+    f_j its degrees of freedom
 
         Lambda = sum_j 2 (K_j - K_j^2) / f_j
 
-    is added to the variance by weights from the rms of residuals, g Lambda by those from
-    their median, and Lambda is taken from its estimate.
+    is added to the variance by weights from the rms of residuals, g
+    Lambda by those from their median, and Lambda is taken from its
+    estimate.
 
     Args:
         projected: Equations of each row times the root, (r, k, q).
@@ -254,7 +262,8 @@ def weight(u: FloatArray, loss: str, tuning: float) -> FloatArray:
 def slope(u: FloatArray, loss: str, tuning: float) -> FloatArray:
     """Return psi'(u), zero outside the tuning c.
 
-    Inside it is 1 for Huber, and (1 - v)(1 - 5 v) with v = (u / c)^2 for Tukey.
+    Inside it is 1 for Huber, and (1 - v)(1 - 5 v) with v = (u / c)^2
+    for Tukey.
     """
     if loss == "huber":
         return (np.abs(u) <= tuning).astype(float)
@@ -270,13 +279,15 @@ def row_scale(
 ) -> FloatArray:
     """Return the noise scale of each row, (r,).
 
-    median |residual| / 0.6745, not below 1e-8 of the largest effort of any term in the row.
+    median |residual| / 0.6745, not below 1e-8 of the largest effort of
+    any term in the row.
 
     Args:
         problem: The regression.
         values: Of the parameters, (p,).
         residual: Of these values, if it is known, (t, r).
-        largest_entries: Of |W y| over the samples, if it is known, (r, p + 1).
+        largest_entries: Of |W y| over the samples, if it is known, (r,
+            p + 1).
     """
     if residual is None:
         residual = problem.residual(values)

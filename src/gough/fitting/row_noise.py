@@ -1,9 +1,10 @@
 """Weighted least squares: noise of the rows from the residual, and the fit from the noise, in turn.
 
-The covariance of the rows that maximises the likelihood given the parameters, and the
-parameters given the covariance (Oberhofer and Kmenta 1974), with degrees of freedom in the
-place of samples. Everything that weights rows uses this: the estimators, the choice of the
-processing, the selection of joint terms.
+The covariance of the rows that maximises the likelihood given the
+parameters, and the parameters given the covariance (Oberhofer and
+Kmenta 1974), with degrees of freedom in the place of samples.
+Everything that weights rows uses this: the estimators, the choice of
+the processing, the selection of joint terms.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from gough.fitting.block_statistics import BlockStatistics, JointFactor
 from gough.fitting.solve import Solution, solve
 from gough.fitting.whitening import inverse_root
 
-MAX_EXTRA_VARIANCE = 0.5  # of estimated weights, over the variance; more is no first order
-# Smallest eigenvalue of the correlation between rows below which it is not used
+# of estimated weights, over the variance; more is no first order
+MAX_EXTRA_VARIANCE = 0.5
+# Smallest eigenvalue of the correlation between rows below which it is
+# not used
 MIN_ROW_CORRELATION_EIGENVALUE = 1e-8
-# Eigenvalue to which it is raised where rows are missing: pairs of rows come from other samples
+# Eigenvalue to which it is raised where rows are missing: pairs of rows
+# come from other samples
 RAISED_EIGENVALUE = 1e-3
-SETTLED_STEP = 0.01  # standard errors by which parameters may still move in the end
-PATIENT_PASSES = 30  # passes after which this is enough, and steps are halved if it is not
+# standard errors by which parameters may still move in the end
+SETTLED_STEP = 0.01
+# passes after which this is enough, and steps are halved if it is not
+PATIENT_PASSES = 30
 # Degrees of freedom of a row for each row, below which correlations between rows are not estimated:
 # in trials of 3 to 7 rows 95 % intervals covered 72 % at 3, 86 to 91 % at 6, 94 to 95 % from 7 on
 MIN_FREEDOM_PER_ROW = 7.0
@@ -51,19 +57,22 @@ def estimate_row_noise(
 ) -> RowNoise:
     """Return the noise of the rows and the weighted least-squares solution it gives.
 
-    Passes end when the covariance changes by less than `tolerance` of itself; from
-    `PATIENT_PASSES` on it is enough that no parameter moves by more than `SETTLED_STEP`
-    standard errors, and steps are halved. If weights of single rows do not reach that either,
-    the most likely pass is taken and a notice says so. Weights that diverge until a row is
-    fitted exactly are replaced by those of the first pass, a covariance between rows that does
-    not settle, is singular or of too few samples by that of single rows.
+    Passes end when the covariance changes by less than `tolerance` of
+    itself; from `PATIENT_PASSES` on it is enough that no parameter
+    moves by more than `SETTLED_STEP` standard errors, and steps are
+    halved. If weights of single rows do not reach that either, the most
+    likely pass is taken and a notice says so. Weights that diverge
+    until a row is fitted exactly are replaced by those of the first
+    pass, a covariance between rows that does not settle, is singular or
+    of too few samples by that of single rows.
 
     Args:
         statistics: With the rows side by side if `full`.
         full: Estimate correlations between rows, too.
         iterations: Most passes.
         tolerance: None makes all passes (one pass is BG13's estimator).
-        deficient: Accept parameters that the equations do not determine; they stay zero.
+        deficient: Accept parameters that the equations do not
+            determine; they stay zero.
     """
     if iterations < 1 or (tolerance is not None and not tolerance > 0):
         raise InvalidInput(f"iterations {iterations} and tolerance {tolerance} must be positive")
@@ -157,10 +166,13 @@ class RowNoise:
     """A covariance of the rows, the solution that it gives, and what follows from both."""
 
     statistics: BlockStatistics  # of the rows
-    row_groups: tuple[JointFactor, ...]  # rows that may be correlated side by side, or each alone
+    # rows that may be correlated side by side, or each alone
+    row_groups: tuple[JointFactor, ...]
     covariance: FloatArray  # (r, r) [product of the row units]
-    deficient: bool = False  # accept parameters that the equations do not determine
-    notices: tuple[Notice, ...] = ()  # how the iteration ended, if not as usual
+    # accept parameters that the equations do not determine
+    deficient: bool = False
+    # how the iteration ended, if not as usual
+    notices: tuple[Notice, ...] = ()
 
     @cached_property
     def roots(self) -> list[FloatArray]:
@@ -249,7 +261,8 @@ class RowNoise:
     def residual_covariance(self) -> FloatArray:
         """Return the covariance of the residual, (r, r).
 
-        sigma_ij = sum over samples where both rows are valid of e_i e_j / f_ij.
+        sigma_ij = sum over samples where both rows are valid of e_i e_j
+        / f_ij.
         """
         products = np.zeros_like(self.covariance)
         for group in self.row_groups:
@@ -287,19 +300,20 @@ class RowNoise:
     def freedom_and_widening(self) -> tuple[FloatArray, FloatArray]:
         """Return degrees of freedom of each variance (p,), and what covariances gain, (p, p).
 
-        With C the fraction of whitened rows in a parameter's variance (trace 1) and f_ij
-        the degrees of freedom of the estimated covariance, Satterthwaite gives 1 / sum_ij
-        C_ij^2 / f_ij.
+        With C the fraction of whitened rows in a parameter's variance
+        (trace 1) and f_ij the degrees of freedom of the estimated
+        covariance, Satterthwaite gives 1 / sum_ij C_ij^2 / f_ij.
 
-        That the weights are estimates adds L Lambda L^T to the covariance L L^T, and takes
-        as much from its estimate (Kackar and Harville 1984, Kenward and Roger 1997, to
-        first order). With U_i the whitened equations of row i times L and K_ij = U_i^T U_j
+        That the weights are estimates adds L Lambda L^T to the
+        covariance L L^T, and takes as much from its estimate (Kackar
+        and Harville 1984, Kenward and Roger 1997, to first order). With
+        U_i the whitened equations of row i times L and K_ij = U_i^T U_j
 
             Lambda = sum_ij ((1 + d_ij) K_ii - K_ij K_ij - K_ij K_ji) / f_ij
 
-        The covariance becomes L (1 - Lambda)^-2 L^T. Factors of the single variances would
-        not do: nearly dependent parameters have combinations that are known much better
-        than each of them.
+        The covariance becomes L (1 - Lambda)^-2 L^T. Factors of the
+        single variances would not do: nearly dependent parameters have
+        combinations that are known much better than each of them.
         """
         root = self.solution.root
         q = root.shape[1]
@@ -327,13 +341,15 @@ class RowNoise:
 def pooled_degrees_of_freedom(variances: FloatArray, freedom: FloatArray) -> FloatArray:
     """Return the degrees of freedom of variances that add up parts with noise of their own, (q,).
 
-    Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that acts on one row
-    knows the noise of that row only, whatever the number of other rows; one that acts on
-    all alike has sum_j f_j.
+    Satterthwaite: (sum_j v_j)^2 / sum_j (v_j^2 / f_j). A parameter that
+    acts on one row knows the noise of that row only, whatever the
+    number of other rows; one that acts on all alike has sum_j f_j.
 
     Args:
-        variances: v, contribution of each row (or log) to the variance, (r, q).
-        freedom: f, degrees of freedom of each row's noise, (r,) or (r, q).
+        variances: v, contribution of each row (or log) to the variance,
+            (r, q).
+        freedom: f, degrees of freedom of each row's noise, (r,) or (r,
+            q).
     """
     if freedom.ndim == 1:
         freedom = freedom[:, None]

@@ -28,18 +28,22 @@ from gough.fitting.problem import (
 
 TIE_TEST_LEVEL = 0.05  # significance level of the F-test
 MAX_WEAK_DIRECTIONS = 5  # listed by `weak_directions`
-MIN_NAMED_COMPONENT = 0.3  # of a direction of unit length, from which a parameter is named
-HELD_OUT_TIE_RATIO = 1.01  # held-out errors within this ratio of the best are equal
+# of a direction of unit length, from which a parameter is named
+MIN_NAMED_COMPONENT = 0.3
+# held-out errors within this ratio of the best are equal
+HELD_OUT_TIE_RATIO = 1.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EliminationStep:
     """One model of the elimination, with its estimate and held-out error."""
 
-    removed: str | None  # parameter removed before this step; None for the full model
+    # parameter removed before this step; None for the full model
+    removed: str | None
     estimate: Estimate
     ratio: float  # largest over smallest relative standard error
-    held_out: FloatArray | None  # relative error of each row on held-out data, (r,)
+    # relative error of each row on held-out data, (r,)
+    held_out: FloatArray | None
 
     @property
     def held_out_error(self) -> float | None:
@@ -54,7 +58,8 @@ class Elimination:
     """Steps from all base parameters to the essential ones; none if nothing was to be removed."""
 
     steps: tuple[EliminationStep, ...] = ()  # first the full model
-    ratio: float = np.inf  # bound of the largest over the smallest relative standard error
+    # bound of the largest over the smallest relative standard error
+    ratio: float = np.inf
     reached: bool = True  # whether the last model is below the bound
 
     @property
@@ -132,13 +137,14 @@ def essential_parameters(
 ) -> Elimination:
     """Remove parameters of large relative standard error until max / min < ratio (BG13).
 
-    The parameter of largest relative standard error is removed, and the others are
-    estimated again. Drive gains are never removed.
+    The parameter of largest relative standard error is removed, and the
+    others are estimated again. Drive gains are never removed.
 
     Args:
         problem: With all parameters.
         estimator: Used at every step.
-        ratio: Bound of the largest over the smallest relative standard error.
+        ratio: Bound of the largest over the smallest relative standard
+            error.
         held_out: Data whose prediction error is recorded at every step.
     """
     if not ratio > 1:
@@ -176,7 +182,8 @@ def essential_parameters(
 def held_out_error(estimate: Estimate, held_out: Problem) -> FloatArray:
     """Return rms prediction error / rms effort of each row on held-out data, (r,).
 
-    For a `GainProblem` the gains of the estimate convert currents into efforts.
+    For a `GainProblem` the gains of the estimate convert currents into
+    efforts.
     """
     values_by_name = dict(zip(estimate.parameters, estimate.values))
     problem = held_out.select(estimate.parameters)
@@ -199,7 +206,8 @@ class StructureResult:
     name: str
     parameters: tuple[str, ...]
     estimate: Estimate | None  # None if the fit failed
-    held_out: FloatArray | None  # relative error of each row on held-out data, (r,)
+    # relative error of each row on held-out data, (r,)
+    held_out: FloatArray | None
     reason: str = ""  # why there is no estimate
 
 
@@ -212,9 +220,10 @@ def compare_structures(
 ) -> dict[str, StructureResult]:
     """Estimate each structure, to compare condition numbers (AH09 (11)) and held-out errors.
 
-    A structure is a list of parameter names; a tuple of names inside it is tied to one
-    parameter (`("leg1.fv", "leg2.fv")` becomes `leg*.fv`). A structure the data cannot
-    determine is listed with the reason. AH09 prefers a small condition number.
+    A structure is a list of parameter names; a tuple of names inside it
+    is tied to one parameter (`("leg1.fv", "leg2.fv")` becomes
+    `leg*.fv`). A structure the data cannot determine is listed with the
+    reason. AH09 prefers a small condition number.
     """
     results = {}
     for name, structure in structures.items():
@@ -268,8 +277,8 @@ class WeakDirection:
 def weak_directions(problem: Problem) -> tuple[WeakDirection, ...]:
     """Return the directions in parameter space with the least effect, the weakest first.
 
-    Rows are divided by their rms effort and columns by their length, so that units do not
-    matter. The problem may be rank-deficient.
+    Rows are divided by their rms effort and columns by their length, so
+    that units do not matter. The problem may be rank-deficient.
     """
     statistics = problem.statistics()
     effort_norm = np.linalg.norm(statistics.factors[:, :, -1], axis=1)
@@ -317,10 +326,10 @@ class Symmetry:
 def tie_test(estimate: Estimate, groups: Sequence[Sequence[str]]) -> tuple[Symmetry, ...]:
     """Test whether the parameters of each group are equal, and last all groups together.
 
-    With C the differences to the first member, T = (C chi)^T (C P C^T)^-1 (C chi), k
-    constraints and d degrees of freedom of P: F = T / k under white noise (the usual F-test
-    of tied against free), and Hotelling's F = T (d - k + 1) / (k d) where P is a scatter
-    matrix.
+    With C the differences to the first member, T = (C chi)^T (C P
+    C^T)^-1 (C chi), k constraints and d degrees of freedom of P: F = T
+    / k under white noise (the usual F-test of tied against free), and
+    Hotelling's F = T (d - k + 1) / (k d) where P is a scatter matrix.
     """
     if not groups or any(len(group) < 2 for group in groups):
         raise InvalidInput("a tie test needs groups of at least two parameters")
@@ -346,7 +355,8 @@ def _f_test(name: str, estimate: Estimate, constraints: FloatArray) -> Symmetry:
     difference = constraints @ estimate.values / std
     correlation = scaled @ estimate.covariance @ scaled.T
     statistic = float(difference @ np.linalg.solve(correlation, difference))
-    # With few degrees of freedom the correlations are those of white noise.
+    # With few degrees of freedom the correlations are those of white
+    # noise.
     if estimate.uncertainty == "white" or freedom < 3 * len(estimate):
         f = statistic / k
     else:
@@ -373,17 +383,18 @@ class Disagreement:
     parameter: str
     first: str  # label of one result
     second: str  # label of the other
-    distance: float  # in joint standard errors; infinite if one of them is a box
+    # in joint standard errors; infinite if one of them is a box
+    distance: float
     reason: str  # why two estimates disagree
 
 
 def compare(results: Mapping[str, Estimate | Enclosure], sigmas: float = 3.0) -> list[Disagreement]:
     """Return which of several results, by label, contradict each other.
 
-    Two estimates disagree when they differ by more than `sigmas` joint standard errors
-    sqrt(s1^2 + s2^2); an estimate and a box when the value lies outside; two boxes when
-    they do not overlap. Estimates from the same data are correlated, so the first test is
-    lenient.
+    Two estimates disagree when they differ by more than `sigmas` joint
+    standard errors sqrt(s1^2 + s2^2); an estimate and a box when the
+    value lies outside; two boxes when they do not overlap. Estimates
+    from the same data are correlated, so the first test is lenient.
     """
     if not results or not sigmas > 0:
         raise InvalidInput("comparing needs at least one result and a positive number of sigmas")

@@ -10,8 +10,10 @@ from gough.core.arrays import FloatArray
 from gough.core.display import combination_text
 from gough.core.errors import NotIdentifiable
 
-RANK_TOLERANCE = 1e-10  # smallest / largest singular value of the regressor with unit columns
-NEGLIGIBLE_COEFFICIENT = 1e-6  # of a dependent column: smaller ones are not printed
+# smallest / largest singular value of the regressor with unit columns
+RANK_TOLERANCE = 1e-10
+# of a dependent column: smaller ones are not printed
+NEGLIGIBLE_COEFFICIENT = 1e-6
 MAX_SENTENCES = 6  # dependent parameters that a message explains
 
 
@@ -37,10 +39,11 @@ def solve(stacked: FloatArray, parameters: tuple[str, ...], *, deficient: bool =
         chi = D^-1 V S^-1 U^T Q^T y,    (W^T W)^-1 = (D^-1 V S^-1) (D^-1 V S^-1)^T.
 
     Args:
-        stacked: [W y] of all rows, or any factors with the same Gram matrix, (..., p + 1).
+        stacked: [W y] of all rows, or any factors with the same Gram
+            matrix, (..., p + 1).
         parameters: Names of the columns, for the message.
-        deficient: Accept equations that do not determine all parameters; what they do not
-            determine stays zero.
+        deficient: Accept equations that do not determine all
+            parameters; what they do not determine stays zero.
 
     Raises:
         NotIdentifiable: Columns are dependent, unless `deficient`.
@@ -76,12 +79,15 @@ def not_identifiable(
 ) -> NotIdentifiable:
     """Return the error that names parameters which only act together.
 
-    The first parameters are kept, as in BG13 (22): if column k equals sum_i c_i (column i),
-    the data determine only the sums chi_i + c_i chi_k.
+    The first parameters are kept, as in BG13 (22): if column k equals
+    sum_i c_i (column i), the data determine only the sums chi_i + c_i
+    chi_k.
 
     Args:
-        columns: A factor of the regressor with columns of unit length, (k, p).
-        column_norm: Their lengths before; zero where a parameter has no effect, (p,).
+        columns: A factor of the regressor with columns of unit length,
+            (k, p).
+        column_norm: Their lengths before; zero where a parameter has no
+            effect, (p,).
         parameters: Names of the columns.
     """
     kept: list[int] = []
@@ -134,7 +140,8 @@ def null_space(rows: FloatArray, tolerance: float) -> FloatArray:
 
     Args:
         rows: The rows, (k, n).
-        tolerance: Singular values below this fraction of the largest are taken as zero.
+        tolerance: Singular values below this fraction of the largest
+            are taken as zero.
     """
     _, singular_values, directions = np.linalg.svd(rows)
     largest = singular_values.max(initial=0.0)

@@ -22,9 +22,10 @@ from gough.fitting.gain_problem import (
 from gough.fitting.problem import statistics_of
 from gough.fitting.uncertainty import JACKKNIFE_BLOCKS, MIN_GROUPS, Influence
 
-# Difference from the maximum likelihood of the same data above which a notice reports it, in
-# standard errors. On 28 logs of two arms it was below 0.6 with errors in the currents only, and up
-# to 5 with equal errors in all columns.
+# Difference from the maximum likelihood of the same data above which a
+# notice reports it, in standard errors. On 28 logs of two arms it was
+# below 0.6 with errors in the currents only, and up to 5 with equal
+# errors in all columns.
 MAX_LIKELIHOOD_DISTANCE = 1.0
 
 
@@ -32,13 +33,14 @@ MAX_LIKELIHOOD_DISTANCE = 1.0
 class TotalLeastSquares:
     """Find the compatible system closest to [X y]; BG13 (33)-(36).
 
-    The solution [chi; -1] is the right singular vector of the smallest singular value of
-    the weighted [X y], scaled so that its last entry is -1. Rows are weighted by their
-    residual.
+    The solution [chi; -1] is the right singular vector of the smallest
+    singular value of the weighted [X y], scaled so that its last entry
+    is -1. Rows are weighted by their residual.
 
-    TLS is not invariant to the scale of columns: the scale states how large the errors of
-    each column are assumed to be. BG13 take the columns as they are, in SI units, although
-    payload columns are exactly zero in unloaded samples and the regressor has other errors
+    TLS is not invariant to the scale of columns: the scale states how
+    large the errors of each column are assumed to be. BG13 take the
+    columns as they are, in SI units, although payload columns are
+    exactly zero in unloaded samples and the regressor has other errors
     than the currents. Here the scaling can be chosen:
 
     - 'noise' (default): only the columns of the gains have errors, as large as the current
@@ -53,11 +55,13 @@ class TotalLeastSquares:
       (39) of the paper, which assumes independent equal errors in all entries, is
       `white_std`.
 
-    With both, a notice reports a difference from the maximum likelihood.
+    With both, a notice reports a difference from the maximum
+    likelihood.
 
     Args:
         scaling: 'noise' or 'none'.
-        nominal: Gains by motor, used only for those the data cannot determine.
+        nominal: Gains by motor, used only for those the data cannot
+            determine.
     """
 
     needs: ClassVar[type] = GainProblem  # problem that it solves
@@ -133,7 +137,8 @@ class _TotalSolution(NamedTuple):
 
     values: FloatArray  # (p,)
     sigma: FloatArray  # noise of the rows, which they were divided by, (r,)
-    factor: FloatArray  # triangular factor of the weighted, scaled [X y], (k, p + 1)
+    # triangular factor of the weighted, scaled [X y], (k, p + 1)
+    factor: FloatArray
 
 
 def _solve(
@@ -147,9 +152,10 @@ def _solve(
     Args:
         statistics: Of [X y].
         start: Values whose residual weights the rows, (p,).
-        is_gain: Parameters whose columns have errors, as large as these gains, (p,); None
-            for errors in all columns.
-        n_fixed: Number of fixed gains; their currents give the effort errors, too.
+        is_gain: Parameters whose columns have errors, as large as these
+            gains, (p,); None for errors in all columns.
+        n_fixed: Number of fixed gains; their currents give the effort
+            errors, too.
     """
     if not statistics.factors[:, :, -1].any():
         raise InvalidInput("the effort, or that of the known payload, is zero everywhere")
@@ -183,13 +189,15 @@ def _solve(
 def _covariance(statistics: BlockStatistics, solution: _TotalSolution) -> EstimateCovariance:
     """Return the covariance with equal errors in all columns, from blocks if there are enough.
 
-    With n = [chi; -1] the sum of squares is |Wtot n|^2 / n^T n, its derivative by chi
-    What^T Wtot n, where the closest compatible matrix What = Wtot (1 - n n^T / n^T n) is
-    linear in the data: a sum over blocks, whose scatter is that of the estimate, times the
-    inverse of the second derivative W^T W - |Wtot n|^2 / n^T n. Unloaded and loaded blocks
-    are two strata, since this scaling favours one of both. With too few blocks, white noise
-    of all entries gives BG13 (39), sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first
-    c - 1 columns, the factor being |Wtot n|^2 / freedom by (38).
+    With n = [chi; -1] the sum of squares is |Wtot n|^2 / n^T n, its
+    derivative by chi What^T Wtot n, where the closest compatible matrix
+    What = Wtot (1 - n n^T / n^T n) is linear in the data: a sum over
+    blocks, whose scatter is that of the estimate, times the inverse of
+    the second derivative W^T W - |Wtot n|^2 / n^T n. Unloaded and
+    loaded blocks are two strata, since this scaling favours one of
+    both. With too few blocks, white noise of all entries gives BG13
+    (39), sigma_W^2 (1 + |chi|^2) (What^T What)^-1 over the first c - 1
+    columns, the factor being |Wtot n|^2 / freedom by (38).
     """
     p = len(solution.values)
     n = np.append(solution.values, -1.0)

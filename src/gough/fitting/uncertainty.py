@@ -1,18 +1,20 @@
 """Covariance of an estimate: from noise, and from differences between blocks and logs.
 
-Every estimator here solves a sum of row scores to zero. Near the solution, with A_j = [W_j
-y_j] the data of row j, its residual is A_j n_j and the derivative of that by the parameters
-A_j D_j, both already divided by the noise of the row; L is a square root of the inverse
+Every estimator here solves a sum of row scores to zero. Near the
+solution, with A_j = [W_j y_j] the data of row j, its residual is A_j
+n_j and the derivative of that by the parameters A_j D_j, both already
+divided by the noise of the row; L is a square root of the inverse
 information, L L^T = (sum_j D_j^T A_j^T A_j D_j)^-1. Then
 
     estimation error = - L sum_s u_s,    u_s = sum_j (A_sj D_j L)^T (A_sj n_j)
 
-and the covariance is that of the sum of the influences u_s. The sources of uncertainty
-differ in how they estimate it: white noise from the information alone, repetitions from
-their scatter, autocorrelated noise from its autocorrelation. On real logs errors of the
-model dominate. They show in a jackknife: without block c the solution moves by L (1 -
-K_c)^-1 u_c, where K_c = L^T X_c^T X_c L is the fraction of the information that block c
-contributes.
+and the covariance is that of the sum of the influences u_s. The sources
+of uncertainty differ in how they estimate it: white noise from the
+information alone, repetitions from their scatter, autocorrelated noise
+from its autocorrelation. On real logs errors of the model dominate.
+They show in a jackknife: without block c the solution moves by L (1 -
+K_c)^-1 u_c, where K_c = L^T X_c^T X_c L is the fraction of the
+information that block c contributes.
 """
 
 from __future__ import annotations
@@ -37,23 +39,31 @@ from gough.fitting.row_noise import pooled_degrees_of_freedom
 Uncertainty = Literal["auto", "white", "period", "hac", "blocks", "logs"]
 UNCERTAINTY_MODES = get_args(Uncertainty)
 MIN_GROUPS = 5  # groups of repetitions below which their scatter is not used
-# Degrees of freedom below which one group holds most of the information on a parameter
+# Degrees of freedom below which one group holds most of the information
+# on a parameter
 MIN_GROUP_FREEDOM = 2.0
-# Samples below which autocorrelation is not estimated: 95 % intervals then cover 92 %
+# Samples below which autocorrelation is not estimated: 95 % intervals
+# then cover 92 %
 MIN_HAC_SAMPLES = 50
-MAX_HAC_SAMPLES = 2000  # samples from which blocks are long enough to show all autocorrelation
-# Blocks of the motion left out in turn; measured on six robots, see docs/estimators.md
+# samples from which blocks are long enough to show all autocorrelation
+MAX_HAC_SAMPLES = 2000
+# Blocks of the motion left out in turn; measured on six robots, see
+# docs/estimators.md
 JACKKNIFE_BLOCKS = 20
 MIN_JACKKNIFE_BLOCKS = 8  # blocks below which no block jackknife is made
-FULL_LEVERAGE = 1 - 1e-6  # a leverage above this: one block alone determines a parameter
-# Variance inflation without one block above which that block alone determines the parameter
+# a leverage above this: one block alone determines a parameter
+FULL_LEVERAGE = 1 - 1e-6
+# Variance inflation without one block above which that block alone
+# determines the parameter
 MAX_VARIANCE_INFLATION = 100.0
-SURPLUS_PROBABILITY = 0.01  # of noise alone scattering as much; below, the model has errors
-# Degrees of freedom given to the mean surplus of all parameters beside a parameter's own. Pairs of
-# five logs of a double pendulum against other pairs: rms z 1.5 without it, at worst 2.7; 0.7 and
-# 1.5 with 2 to 4
+# of noise alone scattering as much; below, the model has errors
+SURPLUS_PROBABILITY = 0.01
+# Degrees of freedom given to the mean surplus of all parameters beside a
+# parameter's own. Pairs of five logs of a double pendulum against other pairs:
+# rms z 1.5 without it, at worst 2.7; 0.7 and 1.5 with 2 to 4
 POOLED_FREEDOM = 4.0
-# Logs from which each parameter has a scatter of its own; below, all share one inflation factor
+# Logs from which each parameter has a scatter of its own; below, all
+# share one inflation factor
 MIN_LOGS_BY_PARAMETER = 8
 
 
@@ -61,7 +71,8 @@ class BlockInfluence(NamedTuple):
     """Influence of each block on the solution."""
 
     score: FloatArray  # u of each block, (b, q)
-    information: FloatArray  # fraction K of the information in each block, (b, q, q)
+    # fraction K of the information in each block, (b, q, q)
+    information: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +115,8 @@ def linear_influence(
         statistics: Of the whitened rows.
         sampled: The same sample by sample, or None.
         root: Square root L of the inverse information, (p, p).
-        values: Solution, (p,); without it the effort is the residual already.
+        values: Solution, (p,); without it the effort is the residual
+            already.
     """
     p = len(statistics.parameters)
     r = len(statistics.rows)
@@ -140,22 +152,27 @@ def estimate_covariance(
 ) -> EstimateCovariance:
     """Return the covariance of an estimate from the source of uncertainty asked for.
 
-    'auto' first estimates the noise: from the scatter over five or more repetitions if the
-    problem holds them, with fewer from the autocorrelation of the differences between them;
-    else from the scatter over groups if there are at least five and no parameter depends on
-    one of them alone; else, of fewer than 2000 samples, from the autocorrelation of the
-    residuals; else it is taken as white. Then follows a block jackknife: where the estimates
-    scatter more than this noise explains (`SURPLUS_PROBABILITY`, all parameters together or
-    one alone), the surplus is added to the variances: each parameter's own and that of all,
-    weighted by their degrees of freedom. With several logs a jackknife over logs widens all
-    standard errors by one factor, whether chance could explain it or not: a few logs cannot
-    show that an experiment repeats. All parameters together decide whether chance does. From
-    `MIN_LOGS_BY_PARAMETER` logs on parameters differ, as over blocks.
+    'auto' first estimates the noise: from the scatter over five or more
+    repetitions if the problem holds them, with fewer from the
+    autocorrelation of the differences between them; else from the
+    scatter over groups if there are at least five and no parameter
+    depends on one of them alone; else, of fewer than 2000 samples, from
+    the autocorrelation of the residuals; else it is taken as white.
+    Then follows a block jackknife: where the estimates scatter more
+    than this noise explains (`SURPLUS_PROBABILITY`, all parameters
+    together or one alone), the surplus is added to the variances: each
+    parameter's own and that of all, weighted by their degrees of
+    freedom. With several logs a jackknife over logs widens all standard
+    errors by one factor, whether chance could explain it or not: a few
+    logs cannot show that an experiment repeats. All parameters together
+    decide whether chance does. From `MIN_LOGS_BY_PARAMETER` logs on
+    parameters differ, as over blocks.
 
     Args:
         influence: Linearised estimator.
         mode: 'auto', or one source alone.
-        freedom: Degrees of freedom under white noise, (q,) or one number.
+        freedom: Degrees of freedom under white noise, (q,) or one
+            number.
         white: Covariance under white noise, (q, q); L L^T by default.
     """
     _check_mode(mode)
@@ -302,9 +319,12 @@ class _Scatter:
     """Shifts of the estimate by g blocks, and their distribution under white noise."""
 
     shifts: FloatArray  # (g, q)
-    # Covariance of the shifts over |L_k|^2 that white noise of variance 1 gives, (k, g, k, g)
+    # Covariance of the shifts over |L_k|^2 that white noise of variance
+    # 1 gives, (k, g, k, g)
     gram: FloatArray
-    leverage: float  # largest fraction of the information that a block has in any direction
+    # largest fraction of the information that a block has in any
+    # direction
+    leverage: float
     weakest: FloatArray  # that direction, in parameters, (q,)
 
     @property
@@ -336,9 +356,9 @@ class _Scatter:
 def _block_scatter(influence: Influence, labels: IntArray, power: float) -> _Scatter:
     """Return L (1 - K_c)^-power u_c of each block c.
 
-    Power 1 leaves the block out, 1/2 is the correction of Bell and McCaffrey. Under white
-    noise cov(u_c, u_d) = K_c d_cd - K_c K_d. Directions that one block alone determines are
-    omitted.
+    Power 1 leaves the block out, 1/2 is the correction of Bell and
+    McCaffrey. Under white noise cov(u_c, u_d) = K_c d_cd - K_c K_d.
+    Directions that one block alone determines are omitted.
     """
     member = (labels[None, :] == np.unique(labels)[:, None]).astype(float)  # (g, b)
     score = member @ influence.by_block.score
@@ -351,7 +371,8 @@ def _block_scatter(influence: Influence, labels: IntArray, power: float) -> _Sca
     boost = np.where(determined_by_others, remaining**-power, 0.0)
     corrected = np.einsum("gqw,gw,gvw,gv->gq", vectors, boost, vectors, score, optimize=True)
     unit = influence.root / np.linalg.norm(influence.root, axis=1, keepdims=True)
-    # L^T e_k in the eigenvectors of the block, parameter k in units of its standard error
+    # L^T e_k in the eigenvectors of the block, parameter k in units of
+    # its standard error
     rotated = np.einsum("gqw,kq->gkw", vectors, unit) * boost[:, None]
     cross = np.einsum("gqw,gw,gkw->kgq", vectors, leverage, rotated, optimize=True)
     gram = -np.tensordot(cross, cross, axes=(2, 2))  # (k, g, l, h)
@@ -372,12 +393,13 @@ def _jackknife_covariance(
 ) -> tuple[EstimateCovariance, float] | None:
     """Return the noise widened by the surplus of a jackknife, and the probability of noise alone.
 
-    With v the jackknife variance (g - 1) / g sum_c shift_c^2, n that of the noise and e n
-    the jackknife variance that noise would give, the surplus v / n - e is estimated for
-    each parameter with its degrees of freedom d and for all together, and n (1 + surplus)
-    is reported: DerSimonian and Laird's random effects, shrunk to the mean of the
-    parameters; that mean alone where logs are few. None if that is unknown for more than
-    half of them.
+    With v the jackknife variance (g - 1) / g sum_c shift_c^2, n that of
+    the noise and e n the jackknife variance that noise would give, the
+    surplus v / n - e is estimated for each parameter with its degrees
+    of freedom d and for all together, and n (1 + surplus) is reported:
+    DerSimonian and Laird's random effects, shrunk to the mean of the
+    parameters; that mean alone where logs are few. None if that is
+    unknown for more than half of them.
     """
     scatter = _block_scatter(influence, labels, 1.0)
     count = len(np.unique(labels))
@@ -439,13 +461,14 @@ def _probabilities_of_noise(
     Args:
         noise: Covariance due to noise.
         known: Parameters with a jackknife variance, (q,).
-        excess: Jackknife variance of these over that expected of noise, (k,).
+        excess: Jackknife variance of these over that expected of noise,
+            (k,).
         freedom: Degrees of freedom of each excess, (k,).
         pooled_freedom: Degrees of freedom of their mean.
     """
     noise_freedom = noise.degrees_of_freedom[known]
-    # Under white noise all variances follow from the same few variances of the rows: more
-    # parameters do not make these better known.
+    # Under white noise all variances follow from the same few variances
+    # of the rows: more parameters do not make these better known.
     pooled_noise_freedom = float(noise_freedom.mean())
     if noise.kind != "white":
         variance = np.diag(noise.covariance)[known]
@@ -467,9 +490,10 @@ def _repetition_covariance(
 ) -> EstimateCovariance:
     """Return the covariance of the mean over k repetitions, log by log.
 
-    Scatter of the k solutions / k, k - 1 degrees of freedom. With few of them the scatter
-    is known only to a factor, while the t samples of their differences hold more: their
-    long-run covariance, summed up, is (k - 1) times that of one solution.
+    Scatter of the k solutions / k, k - 1 degrees of freedom. With few
+    of them the scatter is known only to a factor, while the t samples
+    of their differences hold more: their long-run covariance, summed
+    up, is (k - 1) times that of one solution.
     """
     shifts_by_log = _repetition_shifts(influence, problem)
     counts = [len(shifts) for shifts in shifts_by_log]

@@ -15,7 +15,8 @@ from gough.core.arrays import (
 )
 from gough.core.errors import InvalidInput
 
-MIN_CORRELATION_EIGENVALUE = 1e-13  # below it a covariance is refused as singular
+# below it a covariance is refused as singular
+MIN_CORRELATION_EIGENVALUE = 1e-13
 SYMMETRY_TOLERANCE = 1e-9  # of the correlation matrix
 
 
@@ -43,8 +44,8 @@ def valid_row_sets(
 def inverse_root(covariance: FloatArray, rows: tuple[str, ...]) -> FloatArray:
     """Return C^-1 with covariance = C C^T, (r, r) or (t, r, r).
 
-    C = diag(std) U sqrt(L) U^T with the correlation U L U^T, so that whitened rows belong
-    to the rows whatever their order is.
+    C = diag(std) U sqrt(L) U^T with the correlation U L U^T, so that
+    whitened rows belong to the rows whatever their order is.
     """
     what = "covariance of the rows"
     check_finite(covariance, what)
@@ -95,7 +96,8 @@ def whiten(
 ) -> FloatArray:
     """Return C_s^-1 stacked_s with covariance_s = C_s C_s^T; zeros where an equation is not valid.
 
-    Where some rows of a sample are not valid, the covariance of the others is taken.
+    Where some rows of a sample are not valid, the covariance of the
+    others is taken.
 
     Args:
         stacked: Columns of each sample and row, (t, r, c).

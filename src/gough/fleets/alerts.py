@@ -43,7 +43,8 @@ class Alert(NamedTuple):
     text: str  # what is the case
     score: float  # severity: distance from the usual [standard deviations]
     advice: str = ""  # what to do
-    days: tuple[str, ...] = ()  # first days of the affected periods; all periods if empty
+    # first days of the affected periods; all periods if empty
+    days: tuple[str, ...] = ()
 
 
 class _Unusual(NamedTuple):
@@ -54,7 +55,8 @@ class _Unusual(NamedTuple):
     periods: tuple[int, ...]  # the most unusual first; empty: the whole robot
     text: str
     by_residual: bool = True  # else by its parameters
-    explained: tuple[int, ...] = ()  # other unusual periods, whose reason is known
+    # other unusual periods, whose reason is known
+    explained: tuple[int, ...] = ()
 
 
 class UnusualRobots(NamedTuple):
@@ -121,18 +123,20 @@ def find_unusual(
 ) -> UnusualRobots:
     """Find robots and periods that differ from the others.
 
-    A robot is unusual by its residual, or by parameters far from those of the kind in a
-    direction in which a fault of a drive or encoder changes them; a period is unusual by
-    its residual.
+    A robot is unusual by its residual, or by parameters far from those
+    of the kind in a direction in which a fault of a drive or encoder
+    changes them; a period is unusual by its residual.
 
     Args:
         histories: The robots.
-        covariances: Of errors of the estimates that robots do not share, (n, p, p).
+        covariances: Of errors of the estimates that robots do not
+            share, (n, p, p).
         job: How logs were processed.
         level: False-alarm probability.
     """
     robot_scores, period_scores = residual_scores(histories)
-    # what a fault does to the estimate is the same for all robots of a kind
+    # what a fault does to the estimate is the same for all robots of a
+    # kind
     any_robot = typical_robot(histories)
     parameters = any_robot.estimate.parameters
     sensitivities = fault_sensitivities(job, _logs_to_diagnose(any_robot), parameters)
@@ -160,7 +164,8 @@ def fault_alerts(
 
     Args:
         histories: The robots.
-        comparison: Those that are unusual, and what the others are like.
+        comparison: Those that are unusual, and what the others are
+            like.
         collected: Statistics of all logs.
         job: How logs were processed.
         max_diagnosed: Most robots to diagnose.
@@ -209,7 +214,8 @@ def misfiled_alerts(
     """Return alerts for periods that belong to another robot, and the remaining unusual ones."""
     alerts = []
     remaining = []
-    # the parameters of a robot that its own logs do not fit explain no log
+    # the parameters of a robot that its own logs do not fit explain no
+    # log
     misfitting = {one.robot for one in unusual if one.by_residual and not one.periods}
     for one in unusual:
         history = histories[one.robot]
@@ -284,8 +290,8 @@ def residual_scores(
     """Compare residuals between robots and between periods of a robot.
 
     Returns:
-        Robust scores of the worst joint: of each robot, (n,), and of its periods, (t,)
-            each.
+        Robust scores of the worst joint: of each robot, (n,), and of
+            its periods, (t,) each.
     """
     tiny = np.finfo(float).tiny
     log_residuals = [np.log(np.maximum(history.residual, tiny)) for history in histories]
@@ -293,13 +299,14 @@ def residual_scores(
     deviations = [residual - median for residual, median in zip(log_residuals, medians)]
     within = np.concatenate(deviations)
     ends = np.cumsum([len(residual) for residual in log_residuals])
-    # The rms of n equations scatters by 1 / sqrt(2 n). Deviations from medians of few periods may
-    # scatter less, as the periods in the middle are the medians.
+    # The rms of n equations scatters by 1 / sqrt(2 n). Deviations from
+    # medians of few periods may scatter less, as the periods in the
+    # middle are the medians.
     n_valid = np.concatenate([history.n_valid for history in histories])
     noise_scale = 1 / np.sqrt(2 * np.maximum(np.median(n_valid, axis=0), 1.0))
     period_scores = np.split(robust_scores(within, noise_scale).max(axis=1), ends[:-1])
-    # The median of T periods scatters by sqrt(pi / 2 T) of one. The scatter of a few robots may be
-    # smaller by chance.
+    # The median of T periods scatters by sqrt(pi / 2 T) of one. The
+    # scatter of a few robots may be smaller by chance.
     least_scale = robust_scale(within) * np.sqrt(np.pi / 2 * len(histories) / len(within))
     robot_scores = robust_scores(medians, least_scale).max(axis=1)
     return robot_scores, period_scores
@@ -335,8 +342,8 @@ def unusual_robots(
 ) -> list[_Unusual]:
     """Return robots and periods beyond their limits, the most unusual first.
 
-    A robot that is unusual as a whole may have unusual periods too: these are an entry of
-    their own.
+    A robot that is unusual as a whole may have unusual periods too:
+    these are an entry of their own.
     """
     unusual = []
     for i, history in enumerate(histories):
@@ -373,7 +380,8 @@ def _explanation(answer: Any) -> tuple[list[FoundFault], str]:
     """Return faults, and why there are none.
 
     Args:
-        answer: Faults, the error of a diagnosis, or None if there was none.
+        answer: Faults, the error of a diagnosis, or None if there was
+            none.
     """
     if answer is None:
         return [], "not diagnosed"

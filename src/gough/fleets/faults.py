@@ -34,11 +34,14 @@ from gough.verdict.stage import Stage
 
 # faults along which the parameters of robots are compared
 COMPARED_FAULTS = (EFFORT_SCALE, "encoder offset", "encoder scale")
-MIN_FAULT_T = 6.0  # size over its standard error, below which no fault is named
-# Difference of squared errors, in units of the noise, below which two faults are alike.
+# size over its standard error, below which no fault is named
+MIN_FAULT_T = 6.0
+# Difference of squared errors, in units of the noise, below which two
+# faults are alike.
 ALIKE_SQUARES = 9.0
 REFINEMENT_STEPS = 6
-REFINED_FRACTION = 0.1  # of the standard error: a smaller step ends the refinement
+# of the standard error: a smaller step ends the refinement
+REFINED_FRACTION = 0.1
 
 
 class Kind(NamedTuple):
@@ -62,7 +65,8 @@ def fault_sensitivities(
 ) -> FloatArray:
     """Return the change of the estimate by faults of drives and encoders, (k, p).
 
-    The faults have unit magnitude; the change is the same for all robots of a kind.
+    The faults have unit magnitude; the change is the same for all
+    robots of a kind.
     """
     model, recordings, settings = _diagnosis_input(job, logs)
     evidence, _ = evidence_from(model, recordings, (), settings)
@@ -98,20 +102,24 @@ class FaultTask(NamedTuple):
 
     job: Job  # how logs were processed
     logs: tuple[str, ...]  # paths
-    kind: Kind | None = None  # to compare with, if the robot is unusual as a whole
-    by_residual: bool = True  # the robot is unusual by its residual, not by its parameters
-    typical: frozenset[str] = frozenset()  # names of faults of a typical robot, which are not its
+    # to compare with, if the robot is unusual as a whole
+    kind: Kind | None = None
+    # the robot is unusual by its residual, not by its parameters
+    by_residual: bool = True
+    # names of faults of a typical robot, which are not its
+    typical: frozenset[str] = frozenset()
 
 
 def find_faults(task: FaultTask) -> list[FoundFault]:
     """Return the faults in some logs of one robot.
 
-    Faults that parameters absorb are found by comparison with the kind; what a large
-    residual is due to is looked for first without it.
+    Faults that parameters absorb are found by comparison with the kind;
+    what a large residual is due to is looked for first without it.
     """
     model, recordings, settings = _diagnosis_input(task.job, task.logs)
     if task.kind is not None:
-        # the diagnosis tries other signs, channels and units where loops do not close
+        # the diagnosis tries other signs, channels and units where
+        # loops do not close
         with suppress(GoughError):
             evidence, _ = evidence_from(model, recordings, (), settings)
             diagnosis = diagnose_evidence(evidence).faults
@@ -137,7 +145,8 @@ def _diagnosis_input(
 ) -> tuple[Model, list[Recording], DiagnoseSettings]:
     """Return the robot, its logs and the settings of a diagnosis.
 
-    Of logs with a payload in parts of them, the parts without it are diagnosed.
+    Of logs with a payload in parts of them, the parts without it are
+    diagnosed.
     """
     model = robot_of(job)[0]
     recordings = divide_logs([read_beginning(log) for log in logs], job.carrying)
@@ -154,8 +163,8 @@ def _diagnosis_input(
 def find_fault_given_kind(evidence: Evidence, kind: Kind) -> list[FoundFault]:
     """Return the fault that explains a robot best, if its parameters are otherwise of its kind.
 
-    Faults that explain as much are named with it. Its size is estimated again on corrected
-    logs until it does not change.
+    Faults that explain as much are named with it. Its size is estimated
+    again on corrected logs until it does not change.
     """
     labels = block_labels(evidence.logs)
     fits = _fit_given_kind(evidence, kind, compared_faults(evidence), labels)
@@ -177,7 +186,8 @@ def find_fault_given_kind(evidence: Evidence, kind: Kind) -> list[FoundFault]:
         if without_fault is None:
             break
         step = _fit_given_kind(without_fault, kind, [(fault, best.place)], labels)[0]
-        # sizes of scales multiply: (1 + size) (1 + step) = 1 + size + step (1 + size)
+        # sizes of scales multiply: (1 + size) (1 + step) = 1 + size +
+        # step (1 + size)
         factor = float(1 + size[0]) if fault.relative else 1.0
         size = size + step.size * factor
         std = step.std * factor
@@ -207,7 +217,9 @@ class KindFit(NamedTuple):
     fault: Fault
     place: str
     size: float
-    std: float  # standard error: fits without single blocks, and the scatter of robots of the kind
+    # standard error: fits without single blocks, and the scatter of
+    # robots of the kind
+    std: float
     squares: float  # fall of the squared error, in units of the noise
 
     @property
@@ -258,8 +270,9 @@ def _fit_given_kind(
 def error_of_prior(normal: FloatArray, prior: FloatArray) -> float:
     """Return the standard error of the last unknown due to a robot that is not exactly its kind.
 
-    With H = X^T W X + P the estimate is H^-1 (X^T W y + P known), P^-1 the covariance of a
-    robot about `known`: an error of covariance H^-1 P H^-1, which no block of the logs shows.
+    With H = X^T W X + P the estimate is H^-1 (X^T W y + P known), P^-1
+    the covariance of a robot about `known`: an error of covariance H^-1
+    P H^-1, which no block of the logs shows.
 
     Args:
         normal: Gram matrix of [X y] with the equations of the prior, (k + 1, k + 1).

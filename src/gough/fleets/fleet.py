@@ -44,9 +44,11 @@ from gough.mechanism import load_robot
 from gough.processing import Processing
 from gough.processing.many_logs import NOT_THE_LOG, Collected, collect
 
-# Smallest detectable drift, over the value, from which on it is stated as a lower limit.
+# Smallest detectable drift, over the value, from which on it is stated
+# as a lower limit.
 WEAK_DETECTION = 0.3
-# Standard errors below zero from which on a negative value contradicts the model.
+# Standard errors below zero from which on a negative value contradicts
+# the model.
 SIGNIFICANT_DEVIATIONS = 2.0
 # Columns of the table of robots that need a trend.
 TREND_COLUMNS = (
@@ -101,12 +103,15 @@ class Fleet:
     units: tuple[str, ...]  # (p,)
     histories: tuple[RobotHistory, ...]  # one for each robot
     common: Hierarchy  # mean and deviations, in the order of the histories
-    drift: Drifts | None  # significance of the trends; rows are the robots in `trending`
+    # significance of the trends; rows are the robots in `trending`
+    drift: Drifts | None
     trending: tuple[str, ...]  # names of the robots that have a trend
     alerts: tuple[Alert, ...]  # what to check, the surest first
     false_alarms: float  # probability of any for the whole fleet
-    notices: tuple[Notice, ...]  # logs that were left out or used once, in their order
-    observability: tuple[str, ...]  # what ordinary motion shows of each parameter, (p,)
+    # logs that were left out or used once, in their order
+    notices: tuple[Notice, ...]
+    # what ordinary motion shows of each parameter, (p,)
+    observability: tuple[str, ...]
 
     @property
     def level(self) -> ResultLevel:
@@ -269,11 +274,12 @@ def fleet(
 ) -> Fleet:
     """Analyse the logs of many robots of one kind, recorded in ordinary motion over time.
 
-    Every log is reduced to sufficient statistics. From these: parameters of each robot in
-    each period; the mean of the kind and each robot's deviation (`hierarchy`); straight
-    lines over time, apart from temperature where it is known, tested all together
-    (`drifts`); the residual of each robot and period compared with the others, and the
-    diagnosis of unusual ones.
+    Every log is reduced to sufficient statistics. From these:
+    parameters of each robot in each period; the mean of the kind and
+    each robot's deviation (`hierarchy`); straight lines over time,
+    apart from temperature where it is known, tested all together
+    (`drifts`); the residual of each robot and period compared with the
+    others, and the diagnosis of unusual ones.
 
     Args:
         robot: Name or path of the robot file of the kind.
@@ -349,7 +355,8 @@ def fleet(
 def negative_friction(model: Model, estimate: Estimate, common: Hierarchy) -> tuple[Notice, ...]:
     """Report coefficients of the kind that no joint can have; combinations may be negative.
 
-    One that is not significantly different from zero is information: motion does not show it.
+    One that is not significantly different from zero is information:
+    motion does not show it.
     """
     nonnegative = {kind for kind, term in model.mechanism.terms.items() if term.nonnegative}
     notices = []

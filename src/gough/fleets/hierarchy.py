@@ -16,11 +16,14 @@ from gough.core.statistics import (
     student_tail,
 )
 
-# degrees of freedom below which the scatter about a trend is too uncertain
+# degrees of freedom below which the scatter about a trend is too
+# uncertain
 MIN_TREND_FREEDOM = 3
-DETECTION_POWER = 0.95  # probability of detecting the smallest detectable drift
+# probability of detecting the smallest detectable drift
+DETECTION_POWER = 0.95
 VARIANCE_ITERATIONS = 2000
-# change of a variance at convergence, relative to the larger of variance and sampling variance
+# change of a variance at convergence, relative to the larger of
+# variance and sampling variance
 VARIANCE_TOLERANCE = 1e-6
 
 
@@ -31,7 +34,8 @@ class Trend(Record):
     change: FloatArray  # over the whole time, (p,)
     std: FloatArray  # standard error of the change, (p,)
     degrees_of_freedom: float  # of the scatter about the line
-    temperature: FloatArray  # change with temperature, (p,), zeros where it is unknown [1 / K]
+    # change with temperature, (p,), zeros where it is unknown [1 / K]
+    temperature: FloatArray
     temperature_std: FloatArray  # its standard error, (p,) [1 / K]
     p: FloatArray  # p-value of the change, for this parameter alone, (p,)
 
@@ -44,14 +48,15 @@ def trend(
 ) -> Trend | None:
     """Fit value = a + change (t - t_mean) / span + b (T - T_mean), weighted with std^-2.
 
-    The significance follows from the scatter about the line; `std` is only a weight. So a
-    scale of std that is wrong for all periods alike has no effect.
+    The significance follows from the scatter about the line; `std` is
+    only a weight. So a scale of std that is wrong for all periods alike
+    has no effect.
 
     Args:
         time: Start of the periods, (t,).
         values, std: Parameters and their standard deviations, (t, p).
-        temperature: Mean of the periods, (t,), or None. It is ignored if some are not a
-            number.
+        temperature: Mean of the periods, (t,), or None. It is ignored
+            if some are not a number.
 
     Returns:
         The lines, or None where there are too few periods for one.
@@ -93,9 +98,11 @@ def trend(
 class Drifts(Record):
     """Significance of the trends of n machines."""
 
-    p: FloatArray  # p-values, corrected for all trends tested together (Holm), (n, p)
+    # p-values, corrected for all trends tested together (Holm), (n, p)
+    p: FloatArray
     significant: BoolArray  # p-value below the level, (n, p)
-    detectable: FloatArray  # change that would be significant in 95 of 100 cases, (n, p)
+    # change that would be significant in 95 of 100 cases, (n, p)
+    detectable: FloatArray
 
 
 def drifts(trends: list[Trend], level: float) -> Drifts:
@@ -124,7 +131,8 @@ class Hierarchy(Record):
     between: FloatArray  # standard deviation between machines, (p,)
     values: FloatArray  # of each machine, shrunk towards the mean, (n, p)
     std: FloatArray  # their standard errors, (n, p)
-    # fraction of a machine's own data in its value, 1 - shrinkage, (n, p)
+    # fraction of a machine's own data in its value, 1 - shrinkage, (n,
+    # p)
     own_fraction: FloatArray
 
 
@@ -140,16 +148,19 @@ def hierarchy(
         d_k <- d_k sqrt(sum_i (V_i^-1 (x_i - mu))_k^2 / sum_i (V_i^-1 - V_i^-1 P^-1
         V_i^-1)_kk)
 
-    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance components models").
-    Variances of the values are those of prediction, with twice Prasad and Rao's term for
-    the uncertainty of D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2. An error that is
-    the same for all machines cannot be seen between them: its variance is added to that of
-    the mean and of all values.
+    (Zhou, Hu, Zhou and Lange 2019, "MM algorithms for variance
+    components models"). Variances of the values are those of
+    prediction, with twice Prasad and Rao's term for the uncertainty of
+    D: w = (V_i^-1)_kk, 2 w (1 - d_k w)^2 2 / sum_i w^2. An error that
+    is the same for all machines cannot be seen between them: its
+    variance is added to that of the mean and of all values.
 
     Args:
         values: Estimates x_i, (n, p).
-        covariances: Covariances S_i of errors that are independent between machines, (n, p, p).
-        shared: Variance of an error that is the same for all machines, (p,); none by default.
+        covariances: Covariances S_i of errors that are independent
+            between machines, (n, p, p).
+        shared: Variance of an error that is the same for all machines,
+            (p,); none by default.
     """
     n, p = values.shape
     check_shape(covariances, (n, p, p), "covariances of the machines")

@@ -23,12 +23,15 @@ from gough.fleets.period_lines import expected_parameters, may_change
 from gough.processing.many_logs import Collected
 
 DAY = 86400.0  # [s]
-# robust standard deviations beyond which the residual of a period is not usual for the robot
+# robust standard deviations beyond which the residual of a period is
+# not usual for the robot
 UNUSUAL_PERIOD_SCORE = 6.0
-# Fraction of the squared residual of a robot, in most of its periods, that is due to differences
-# between periods: above it, some periods distort the fit to all of them.
+# Fraction of the squared residual of a robot, in most of its periods,
+# that is due to differences between periods: above it, some periods
+# distort the fit to all of them.
 DISTORTED_FRACTION = 0.2
-CONCENTRATION_STEPS = 10  # most refits to the half of the periods that fits best
+# most refits to the half of the periods that fits best
+CONCENTRATION_STEPS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,8 @@ class FleetLog:
     time: float  # when it was recorded [s since 1970, UTC]
     # of the robot, if it was recorded [K or degC, the same for all]
     temperature: float = float("nan")
-    utc_offset: float = 0.0  # of the clock at the robot: local time minus UTC [s]
+    # of the clock at the robot: local time minus UTC [s]
+    utc_offset: float = 0.0
 
     @property
     def local_time(self) -> float:
@@ -54,13 +58,16 @@ class RobotHistory:
 
     robot: str  # name of the robot
     estimate: Estimate  # from all its logs
-    starts: FloatArray  # of the periods, (t,) [s since 1970 of the clock at the robot]
+    # of the periods, (t,) [s since 1970 of the clock at the robot]
+    starts: FloatArray
     temperature: FloatArray  # mean of the logs of each period, (t,)
     values: FloatArray  # parameters of each period, (t, p)
     std: FloatArray  # their standard errors, (t, p)
-    residual: FloatArray  # rms about the robot's own line or mean, (t, r) [row unit]
+    # rms about the robot's own line or mean, (t, r) [row unit]
+    residual: FloatArray
     n_valid: IntArray  # valid equations of each period, (t, r)
-    trend: Trend | None  # without unusual periods; None where there are too few
+    # without unusual periods; None where there are too few
+    trend: Trend | None
     logs: tuple[tuple[str, ...], ...]  # paths of each period
     notices: tuple[Notice, ...] = ()  # periods with too few data
 
@@ -69,7 +76,8 @@ class RobotLogs(NamedTuple):
     """The logs of one robot by the start of their period, and their statistics."""
 
     robot: str  # name of the robot
-    periods: dict[float, list[FleetLog]]  # by the start of the period [s since 1970, local]
+    # by the start of the period [s since 1970, local]
+    periods: dict[float, list[FleetLog]]
     collected: Collected  # statistics of all logs
 
 
@@ -152,7 +160,8 @@ def spread_logs(history: RobotHistory, count: int, left_out: Sequence[int] = ())
 def history_of(task: RobotLogs) -> RobotHistory:
     """Return one robot over time.
 
-    Periods with an unusually large residual are left out of its estimate and trend.
+    Periods with an unusually large residual are left out of its
+    estimate and trend.
     """
     periods, notices = _fit_periods(task)
     starts = np.array([period.start for period in periods])
@@ -195,9 +204,10 @@ def _is_distorted(periods: Sequence[_Period], residual: FloatArray) -> bool:
 def _concentrated_residual(periods: Sequence[_Period], residual: FloatArray) -> FloatArray:
     """Return the residual of all periods about a fit to the half that agrees best, (t, r).
 
-    Unusual periods change a fit to all, so that usual periods have large residuals too. The
-    fit is repeated on the half with the smallest residuals until that half stays the same
-    (concentration steps of least trimmed squares, Rousseeuw and Van Driessen 1999).
+    Unusual periods change a fit to all, so that usual periods have
+    large residuals too. The fit is repeated on the half with the
+    smallest residuals until that half stays the same (concentration
+    steps of least trimmed squares, Rousseeuw and Van Driessen 1999).
 
     Args:
         periods: The periods.

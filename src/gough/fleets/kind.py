@@ -22,14 +22,17 @@ from gough.identification.settings import IdentifySettings
 from gough.processing.many_logs import Job, divide_logs, robot_of
 from gough.verdict.judge import judge
 
-KIND_LOGS = 4  # logs of a robot on which the model of the kind is judged; the last is held out
+# logs of a robot on which the model of the kind is judged; the last is
+# held out
+KIND_LOGS = 4
 
 
 class KindVerdict(NamedTuple):
     """What the logs of a typical robot show about the model of its kind."""
 
     notices: tuple[Notice, ...]
-    attenuation: FloatArray  # of the parameters by position noise, the same for all robots, (p,)
+    # of the parameters by position noise, the same for all robots, (p,)
+    attenuation: FloatArray
 
 
 def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
@@ -37,7 +40,8 @@ def judge_kind(job: Job, typical: RobotHistory) -> KindVerdict:
 
     Args:
         job: How logs were processed.
-        typical: A robot without anything unusual, with the median residual.
+        typical: A robot without anything unusual, with the median
+            residual.
     """
     model = robot_of(job)[0]
     parameters = typical.estimate.parameters
@@ -93,17 +97,20 @@ class ErrorParts(NamedTuple):
     """Covariances of the robots' estimates, apart by whether robots share the error."""
 
     independent: FloatArray  # of each robot, (n, p, p)
-    shared: FloatArray  # variance of the error that all robots have alike, (p,)
+    # variance of the error that all robots have alike, (p,)
+    shared: FloatArray
 
 
 def error_parts(estimates: Sequence[Estimate]) -> ErrorParts:
     """Divide the errors of n estimates into those of each robot and those that all share.
 
-    Noise differs from robot to robot. Errors of the model (friction that depends on
-    temperature, filters, position noise) are alike in robots of one kind that do the same
-    work: they do not average out in the mean of the kind. How much of a robot's error is
-    of the model is the variance beyond that of noise, which blocks and logs left out show;
-    the median over robots is taken as shared, and what a robot has beyond it as its own.
+    Noise differs from robot to robot. Errors of the model (friction
+    that depends on temperature, filters, position noise) are alike in
+    robots of one kind that do the same work: they do not average out in
+    the mean of the kind. How much of a robot's error is of the model is
+    the variance beyond that of noise, which blocks and logs left out
+    show; the median over robots is taken as shared, and what a robot
+    has beyond it as its own.
 
     Position noise, which no block shows, is not in them.
 

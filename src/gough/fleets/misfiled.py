@@ -11,8 +11,8 @@ from gough.core.arrays import TINY
 from gough.fleets.history import FleetLog, RobotHistory
 from gough.processing.many_logs import Collected
 
-# fraction of the squared residual above its usual size that the parameters of the robot that
-# recorded a log have to explain
+# fraction of the squared residual above its usual size that the
+# parameters of the robot that recorded a log have to explain
 OWNER_FRACTION = 0.8
 
 
@@ -52,8 +52,9 @@ def owners_of_period(
 ) -> list[int]:
     """Return the other robots whose parameters explain an unusual period, the best one first.
 
-    They have to explain most of the squared residual above its usual size, all joint
-    equations over their usual residual. Robots that are alike may all do so.
+    They have to explain most of the squared residual above its usual
+    size, all joint equations over their usual residual. Robots that are
+    alike may all do so.
 
     Args:
         histories: The robots.

@@ -31,19 +31,24 @@ def find_outlying_robots(
 ) -> OutlyingRobots:
     """Find robots far from the others in a direction in which a fault changes the estimate.
 
-    The farthest robot is removed, the mean of the others estimated again, and so on up to a
-    quarter of the fleet; all up to the last significant one are outliers (Rosner 1983,
-    generalised ESD). Which one is the farthest is measured from the median with a robust
-    scatter: in a small fleet one outlier changes mean and scatter so much that another robot
-    may seem farther. So several outliers do not mask each other. The scatter in the test is
-    that of a few robots: Student's t.
+    The farthest robot is removed, the mean of the others estimated
+    again, and so on up to a quarter of the fleet; all up to the last
+    significant one are outliers (Rosner 1983, generalised ESD). Which
+    one is the farthest is measured from the median with a robust
+    scatter: in a small fleet one outlier changes mean and scatter so
+    much that another robot may seem farther. So several outliers do not
+    mask each other. The scatter in the test is that of a few robots:
+    Student's t.
 
     Args:
         histories: The robots, n of them.
-        covariances: Of errors of the estimates that robots do not share, (n, p, p): errors that
-            all share cancel in the differences between robots.
-        sensitivities: Change of the estimate by faults of unit magnitude, (k, p).
-        level: Probability of any false alarm in a fleet in which all are alike.
+        covariances: Of errors of the estimates that robots do not
+            share, (n, p, p): errors that all share cancel in the
+            differences between robots.
+        sensitivities: Change of the estimate by faults of unit
+            magnitude, (k, p).
+        level: Probability of any false alarm in a fleet in which all
+            are alike.
     """
     n = len(histories)
     n_removed = 0
@@ -95,8 +100,8 @@ def _distances(
 ) -> FloatArray:
     """Return the distance of robots from the mean, in standard deviations, (n,).
 
-    Robots need not scatter as D says: the standard deviation is at least the scatter of the
-    robots inside.
+    Robots need not scatter as D says: the standard deviation is at
+    least the scatter of the robots inside.
     """
     covariance = covariances + np.diag(robot_scatter(common) ** 2)
     score = _scores(values - common.common, covariance, sensitivities)
@@ -107,7 +112,8 @@ def _distances(
 def _scores(deviation: FloatArray, covariance: FloatArray, sensitivities: FloatArray) -> FloatArray:
     """Return the magnitude of each fault over its standard error, (n, k).
 
-    deviation = M g, with the covariance of the deviation, solved for each g alone.
+    deviation = M g, with the covariance of the deviation, solved for
+    each g alone.
     """
     n = len(deviation)
     M = np.broadcast_to(sensitivities.T, (n, *sensitivities.T.shape))

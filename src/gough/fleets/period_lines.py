@@ -8,7 +8,8 @@ from gough.core.arrays import TINY, BoolArray, FloatArray, IntArray
 from gough.core.names import INERTIAL, Parameter
 from gough.fitting.cross_validation import solve_normal_equations
 
-# periods beyond the number of coefficients of a line, below which it is not tried
+# periods beyond the number of coefficients of a line, below which it is
+# not tried
 MIN_SPARE_PERIODS = 3
 
 
@@ -26,16 +27,19 @@ def expected_parameters(
 ) -> FloatArray:
     """Return the parameters that are expected in each period, (t, p).
 
-    They are constant, or some follow a line over temperature, time or both, whichever
-    predicts usual periods best that were left out of the fit (mean logarithm of the squared
-    error). A line is fitted to the equations of all usual periods together, chi_t = theta_0 +
-    sum_k Z_tk theta_k. Lines through the estimates of single parameters would not do: where
-    parameters are correlated, the change of one of them alone fits no period.
+    They are constant, or some follow a line over temperature, time or
+    both, whichever predicts usual periods best that were left out of
+    the fit (mean logarithm of the squared error). A line is fitted to
+    the equations of all usual periods together, chi_t = theta_0 + sum_k
+    Z_tk theta_k. Lines through the estimates of single parameters would
+    not do: where parameters are correlated, the change of one of them
+    alone fits no period.
 
     Args:
         grams: Gram matrix of [W y] of each period, rows weighted, (t, p + 1, p + 1).
         time: Start of the periods, (t,).
-        temperature: Mean of the periods, (t,); not used if some are not a number.
+        temperature: Mean of the periods, (t,); not used if some are not
+            a number.
         usual: Periods to which the parameters are fitted, (t,).
         changing: Parameters that may change, (p,).
     """

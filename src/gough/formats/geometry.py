@@ -57,8 +57,10 @@ def inertial_parameters(mass: float, inertia: FloatArray, pose: FloatArray) -> F
 
     Args:
         mass: [kg]
-        inertia: Inertia about the centre of mass, in a frame there, (3, 3). [kg m2]
-        pose: Pose of that frame in the frame that the parameters are about, (4, 4).
+        inertia: Inertia about the centre of mass, in a frame there, (3,
+            3). [kg m2]
+        pose: Pose of that frame in the frame that the parameters are
+            about, (4, 4).
     """
     entries = [inertia[entry] for entry in INERTIA_ENTRIES]
     return transform_inertia(pose, np.array([mass, 0.0, 0.0, 0.0, *entries]))
@@ -76,7 +78,8 @@ def body_parameters(
         element: For errors.
         mass: [kg]
         pose: Pose of a frame at the centre of mass, (4, 4).
-        inertia: Entries `INERTIA_NAMES` of the inertia in that frame. [kg m2]
+        inertia: Entries `INERTIA_NAMES` of the inertia in that frame.
+            [kg m2]
     """
     if mass < 0:
         raise element.error(f"a mass cannot be negative, found {mass:g} kg")
@@ -91,9 +94,10 @@ def shape_parameters(geom: Element, sizes: Sequence[float], pose: FloatArray) ->
 
     Args:
         geom: The element, with type and mass or density.
-        sizes: Those of MuJoCo: radius; radius and half length along z; half lengths along
-            x, y, z.
-        pose: Pose of the shape in the frame that the parameters are about, (4, 4).
+        sizes: Those of MuJoCo: radius; radius and half length along z;
+            half lengths along x, y, z.
+        pose: Pose of the shape in the frame that the parameters are
+            about, (4, 4).
     """
     kind = geom.get("type", "sphere")
     if kind not in SHAPE_SIZES:
@@ -125,7 +129,8 @@ def _solid(
     if kind == "cylinder":
         across = (3 * a * a + length**2) / 12
         return tube, (across, across, a * a / 2)
-    # A capsule is a cylinder and two half spheres; their fractions of the mass:
+    # A capsule is a cylinder and two half spheres; their fractions of
+    # the mass:
     t = tube / (tube + ball)
     e = ball / (tube + ball)
     across = t * (a * a / 4 + length**2 / 12) + e * (

@@ -1,8 +1,9 @@
 """Find equal legs of a mechanism, which a robot file describes once.
 
-Chains on one body are legs of a kind if their tables agree to `LEG_TOLERANCE`, except for
-what an instance may have of its own: start, limits, coefficients of joint terms, and where
-it is closed onto other bodies.
+Chains on one body are legs of a kind if their tables agree to
+`LEG_TOLERANCE`, except for what an instance may have of its own: start,
+limits, coefficients of joint terms, and where it is closed onto other
+bodies.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from gough.mechanism.types import BASE, Body, Closure, Joint, Mechanism
 LEG_TOLERANCE = 1e-10
 # Keys whose values instances of a leg may have of their own.
 INSTANCE_KEYS = ("start", "limits", "values", "gain", "friction_width", "constant")
-Chain = list[Joint]  # a joint on the body that carries the leg, and all that follow
+# a joint on the body that carries the leg, and all that follow
+Chain = list[Joint]
 
 
 class _LegsDiffer(Exception):
@@ -43,7 +45,8 @@ class Leg:
 
     chains: list[Chain]
     instances: list[str]  # names of the legs
-    local_names: Names  # of bodies and joints inside a leg, by their names in the mechanism
+    # of bodies and joints inside a leg, by their names in the mechanism
+    local_names: Names
 
 
 def find_legs(mechanism: Mechanism) -> list[Leg]:
@@ -127,7 +130,8 @@ def _merge_tables(
     """Return the common content of tables; where they may differ, `$key`.
 
     Args:
-        values: The same value of each leg: tables, lists of tables, or plain values.
+        values: The same value of each leg: tables, lists of tables, or
+            plain values.
         path: Key of the value, for `$key`.
         instances: Values of each leg that differ are put here.
         free: Whether the values may differ.
@@ -286,8 +290,8 @@ def _merge_closures(
 ) -> list[Table]:
     """Return the closures of a leg; values that differ are added to its instances.
 
-    Empty if the closures of its instances are not of the same kinds between the same
-    bodies.
+    Empty if the closures of its instances are not of the same kinds
+    between the same bodies.
     """
     joints = {joint.name: joint for joint in mechanism.joints}
     tables: list[list[Table]] = []

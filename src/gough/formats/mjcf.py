@@ -1,7 +1,8 @@
 """MJCF, MuJoCo's XML: nested bodies, equality constraints, actuators; also as Gough exports it.
 
-MuJoCo takes the pose in which bodies are written as its reference. There the coordinate of
-a joint is its `ref`, and the other ends of `connect` and `weld` are placed.
+MuJoCo takes the pose in which bodies are written as its reference.
+There the coordinate of a joint is its `ref`, and the other ends of
+`connect` and `weld` are placed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ UNREAD_ELEMENTS = (
     "flexcomp",
     "deformable",
 )
-# Gough writes a constant effort as a spring stretched this far. [m or rad]
+# Gough writes a constant effort as a spring stretched this far. [m or
+# rad]
 CONSTANT_EFFORT_LENGTH = 1e5
 FRICTION_ATTRIBUTES = ("armature", "damping", "frictionloss")
 SPRING_ATTRIBUTES = ("stiffness", *FRICTION_ATTRIBUTES)
@@ -59,7 +61,8 @@ FORCE_FLAGS = (
     "spring",
     "damper",
 )
-# Numbers in `qpos` of a joint, by its number of motions; a rotation is a quaternion.
+# Numbers in `qpos` of a joint, by its number of motions; a rotation is
+# a quaternion.
 QPOS_WIDTHS = {0: 0, 1: 1, 3: 4, 6: 7}
 SAME_POSE = 1e-9  # poses that differ by less are the same [m, 1]
 

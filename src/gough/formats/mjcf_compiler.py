@@ -23,7 +23,8 @@ from gough.formats.xml import Element
 from gough.mechanism.placement import IDENTITY, axis_rotation, transform
 
 SHORTEST_VECTOR = 1e-9  # shorter ones have no direction
-_DefaultClasses = dict[str, dict[str, dict[str, str]]]  # class -> tag -> attributes
+# class -> tag -> attributes
+_DefaultClasses = dict[str, dict[str, dict[str, str]]]
 
 
 def apply_defaults(root: Element) -> None:
@@ -150,8 +151,9 @@ class Compiler:
     def inertia(self, body: Element) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Return the inertia of a body, given or of its shapes, and its parameters.
 
-        The parameters are None, see `Link`. The inertia of a mesh is not known: it is then
-        zero, and all parameters are to be identified.
+        The parameters are None, see `Link`. The inertia of a mesh is
+        not known: it is then zero, and all parameters are to be
+        identified.
         """
         inertial = body.find("inertial")
         from_shapes = self.settings.get("inertiafromgeom", "auto")

@@ -15,11 +15,13 @@ MAX_INCLUDED_FILES = 100  # scenes of MuJoCo's menagerie have one to three
 def resolve_includes(root: Element, source: str) -> None:
     """Replace every `<include file="...">` below an element by what the file holds.
 
-    Files are looked for beside the model, as MuJoCo does, then beside the file that includes
-    them. As in MuJoCo no file is included twice, so that files cannot include each other.
+    Files are looked for beside the model, as MuJoCo does, then beside
+    the file that includes them. As in MuJoCo no file is included twice,
+    so that files cannot include each other.
 
     Raises:
-        InvalidMechanism: A file is missing, is no MJCF, or is included twice.
+        InvalidMechanism: A file is missing, is no MJCF, or is included
+            twice.
     """
     _Includes(Path(source)).resolve(root, Path(source).parent)
 

@@ -34,9 +34,11 @@ def read_tree(text: str, source: str, loops: str | None = None) -> RobotTree:
 
     Args:
         text: Content of the file.
-        source: Its name; the suffix `.par` is SYMORO, all others are XML.
-        loops: YAML that closes the loops of a URDF; by default the file of the same name
-            beside it, if any, or the only one with loops.
+        source: Its name; the suffix `.par` is SYMORO, all others are
+            XML.
+        loops: YAML that closes the loops of a URDF; by default the file
+            of the same name beside it, if any, or the only one with
+            loops.
     """
     check_robot_size(len(text), source)
     try:
@@ -57,8 +59,9 @@ def _read_sidecar(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the content of the YAML with the loops of a URDF, empty without, and notes on it.
 
-    It is the file that was named, that of the same name beside the URDF, or the only one there
-    that has loops, if there is no other robot beside it.
+    It is the file that was named, that of the same name beside the
+    URDF, or the only one there that has loops, if there is no other
+    robot beside it.
     """
     notes: list[str] = []
     candidates = [Path(source).with_suffix(suffix) for suffix in (".yaml", ".yml")]

@@ -1,8 +1,9 @@
 """From a `RobotTree` to the text of a robot file.
 
-Fixed joints vanish: the links that they carry become part of the body before. The frame of
-a body is that of its joint, turned so that the axis is x, y or z. Joints that form loops
-are cut. Names become those of robot files.
+Fixed joints vanish: the links that they carry become part of the body
+before. The frame of a body is that of its joint, turned so that the
+axis is x, y or z. Joints that form loops are cut. Names become those of
+robot files.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from gough.mechanism.types import (
 
 # Closures that are pins in a planar loop.
 PIN_KINDS = ("point", "revolute")
-# Axes of a planar loop: parallel exactly, or except for angles printed with three digits. [rad]
+# Axes of a planar loop: parallel exactly, or except for angles printed
+# with three digits. [rad]
 EXACTLY_PARALLEL = 1e-9
 NEARLY_PARALLEL = 2e-3
 # Terms that every motor has.
@@ -63,8 +65,10 @@ class Description:
     """A robot file and where its names come from."""
 
     text: str  # the robot file
-    coordinates: dict[str, tuple[str, ...]]  # in the robot file, by the joint's name in the source
-    bodies: dict[str, Place]  # body that a link is part of, and its pose there, by link
+    # in the robot file, by the joint's name in the source
+    coordinates: dict[str, tuple[str, ...]]
+    # body that a link is part of, and its pose there, by link
+    bodies: dict[str, Place]
     notes: tuple[str, ...]  # what was ignored or assumed
 
 
@@ -74,7 +78,8 @@ def describe(tree: RobotTree, source: str, redundant: bool = True) -> Descriptio
     Args:
         tree: The robot as read.
         source: Name of its file.
-        redundant: Whether more motors than degrees of freedom are intended.
+        redundant: Whether more motors than degrees of freedom are
+            intended.
     """
     try:
         builder = _Builder(drop_placeholder_limits(_with_motors(tree)))
@@ -120,8 +125,9 @@ def _with_motors(tree: RobotTree) -> RobotTree:
 def drop_placeholder_limits(tree: RobotTree) -> RobotTree:
     """Leave out limits that are equal at all joints, with and without a motor.
 
-    CAD programs write such placeholders. Followers (mimic) have the limits of their leader,
-    so they do not count as joints without a motor.
+    CAD programs write such placeholders. Followers (mimic) have the
+    limits of their leader, so they do not count as joints without a
+    motor.
     """
     moving = [joint for joint in tree.joints if joint.motions]
     placeholders: dict[str, float] = {}
@@ -239,8 +245,9 @@ class _Builder:
     def _add_platform(self, joints: list[Connection]) -> str | None:
         """Add the joints that are task coordinates of a platform; return its name.
 
-        None if there are none, or if they cannot be task coordinates: these move along and
-        about the axes of the base, translations first.
+        None if there are none, or if they cannot be task coordinates:
+        these move along and about the axes of the base, translations
+        first.
         """
         chain = self._platform_chain(joints)
         motions: list[tuple[Connection, int, str]] = []  # joint, index of the motion, coordinate
@@ -337,8 +344,9 @@ class _Builder:
     def _flattened(self, closure: Closure) -> list[Closure]:
         """Return a closure; in a planar loop with rounded angles two rods in its plane.
 
-        A pin in space has more equations than a planar loop needs, and rounded angles let
-        them contradict. Two rods of length one, at right angles, have none too many.
+        A pin in space has more equations than a planar loop needs, and
+        rounded angles let them contradict. Two rods of length one, at
+        right angles, have none too many.
         """
         rotations = {BASE: np.eye(3)}  # of bodies in the base frame, at zero coordinates
         for joint in self.joints:
@@ -541,8 +549,8 @@ def _reversed(joint: Connection) -> Connection:
 def _cut(joint: Connection) -> tuple[list[Connection], Loop]:
     """Return the joints and the closure in place of a joint that closes a loop.
 
-    A passive hinge or ball becomes a closure. Any other joint stays: it carries a massless
-    body, which is welded to the child.
+    A passive hinge or ball becomes a closure. Any other joint stays: it
+    carries a massless body, which is welded to the child.
     """
     kinds = [kind for kind, _ in joint.motions]
     passive = not joint.actuated and not joint.values and joint.limits.position is None

@@ -27,7 +27,8 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
     """Return a mechanism as a robot file.
 
     Returns:
-        The text; the full names of elements of legs by their names in the mechanism; and a
+        The text; the full names of elements of legs by their names in
+            the mechanism; and a
         note about these, empty without legs.
     """
     bodies = {body.name: body for body in mechanism.bodies}

@@ -15,9 +15,11 @@ from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import IDENTITY, inverse, roll_pitch_yaw
 from gough.mechanism.types import BASE, Body, Closure, Joint, Limits, Mechanism
 
-# Numbers below this, relative to the largest, are zeros that rotations of frames have rounded.
+# Numbers below this, relative to the largest, are zeros that rotations
+# of frames have rounded.
 ROTATION_ROUND_OFF = 1e-14
-# Angles that need more digits in degrees, but no more in radians, are written in radians.
+# Angles that need more digits in degrees, but no more in radians, are
+# written in radians.
 _PRINTED_DIGITS = 8
 # Entries of the inertia matrix by name.
 _INERTIA_PLACES = dict(zip(INERTIAL[4:], INERTIA_ENTRIES))
@@ -44,8 +46,8 @@ def _plain_numbers(numbers: Iterable[float]) -> list[float | int]:
 def _quantity(number: float, unit: str) -> float | int | str:
     """Return a number for a file in degrees.
 
-    An angle, or its rate, is converted; if it is shorter in radians, it has its unit:
-    `1.5708 rad`.
+    An angle, or its rate, is converted; if it is shorter in radians, it
+    has its unit: `1.5708 rad`.
     """
     plain = plain_number(number)
     if not unit.startswith("rad"):
@@ -147,7 +149,8 @@ def closure_table(
         names: Names of bodies and joints in the file.
         name: Its own name in the file.
         joints: Joints by name.
-        base: Pose of a leg's base, (4, 4); frames on the base are given from there.
+        base: Pose of a leg's base, (4, 4); frames on the base are given
+            from there.
     """
     kind = CLOSURES[closure.kind]
     table: Table = {"name": name, "kind": closure.kind}

@@ -36,7 +36,8 @@ SDF_WORLD = "world"
 SDF_MODEL = "__model__"
 SDF_TRUE = ("1", "true")
 SDF_UNLIMITED = 1e16  # position limit of joints without one [m or rad]
-# Axes of a joint are those of the model up to here, later those of the joint.
+# Axes of a joint are those of the model up to here, later those of the
+# joint.
 MODEL_AXES_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 # Elements with the axes of each type of joint.
 SDF_AXES = {
@@ -134,7 +135,8 @@ class _Model:
 
         Args:
             name: Name of the link, joint or frame.
-            passed: Names that are placed relative to it, to detect rings.
+            passed: Names that are placed relative to it, to detect
+                rings.
         """
         if name == SDF_WORLD:
             return inverse(_pose(self.model.find("pose")))

@@ -1,8 +1,9 @@
 """SYMORO's `.par`: modified Denavit-Hartenberg parameters of a tree, and frames that close loops.
 
-Frame j sits on its antecedent by Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r). Of NF
-frames the first NL are links; joints NL+1 to NJ are cut, and frame j of a cut joint
-coincides with frame j + NF - NJ, which is fixed.
+Frame j sits on its antecedent by Rz(gamma) Tz(b) Rx(alpha) Tx(d)
+Rz(theta) Tz(r). Of NF frames the first NL are links; joints NL+1 to NJ
+are cut, and frame j of a cut joint coincides with frame j + NF - NJ,
+which is fixed.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class _ParFile:
     def link(self, j: int) -> Link:
         """Read a link.
 
-        A zero is a parameter that the body does not have, a symbol one without a value.
+        A zero is a parameter that the body does not have, a symbol one
+        without a value.
         """
         if not 0 < j <= self.links:
             return Link(name=self.name(j))

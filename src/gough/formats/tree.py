@@ -1,7 +1,7 @@
 """The content of every robot format in one form: links, joints, loops, motors.
 
-Readers return a `RobotTree` with the frames, axes and names of their file.
-`robot_description` turns it into a robot file.
+Readers return a `RobotTree` with the frames, axes and names of their
+file. `robot_description` turns it into a robot file.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ FREE_MOTIONS: tuple[Motion, ...] = (
     ("prismatic", Z_AXIS),
     *BALL_MOTIONS,
 )
-# Limits from here on mean none. Gough writes this where URDF demands a number; SDF has 1e16.
-# [N, N m, m/s, rad/s, m, rad]
+# Limits from here on mean none. Gough writes this where URDF demands a
+# number; SDF has 1e16. [N, N m, m/s, rad/s, m, rad]
 UNLIMITED_BOUND = 1e6
 # Joint terms by their attribute of MJCF.
 MJCF_TERMS = {term.mjcf: term.name for term in TERMS.values() if term.mjcf is not None}
@@ -55,7 +55,8 @@ class Link:
     """A body of the file."""
 
     name: str
-    inertia: FloatArray = field(default_factory=_no_inertia)  # ten parameters about its frame
+    # ten parameters about its frame
+    inertia: FloatArray = field(default_factory=_no_inertia)
     # those to be identified; None means all, or none of a massless link
     parameters: tuple[str, ...] | None = None
 
@@ -64,9 +65,9 @@ class Link:
 class Connection:
     """A joint of the file, with any number of motions, one after the other.
 
-    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after, both (4, 4). A joint
-    without motions is fixed. Limits, values of joint terms, motor and gain are those of a
-    joint with one motion.
+    T_parent_child = placement * motion(q_1) * motion(q_2) ... * after,
+    both (4, 4). A joint without motions is fixed. Limits, values of
+    joint terms, motor and gain are those of a joint with one motion.
     """
 
     name: str
@@ -75,9 +76,11 @@ class Connection:
     motions: tuple[Motion, ...] = ()
     placement: FloatArray = field(default_factory=_identity)
     after: FloatArray = field(default_factory=_identity)
-    start: tuple[float, ...] = ()  # coordinates from which the loops are assembled [m or rad]
+    # coordinates from which the loops are assembled [m or rad]
+    start: tuple[float, ...] = ()
     limits: Limits = field(default_factory=Limits)  # of the motion
-    values: Mapping[str, float] = field(default_factory=dict)  # coefficients of joint terms
+    # coefficients of joint terms
+    values: Mapping[str, float] = field(default_factory=dict)
     actuated: bool = False  # whether a motor drives it
     gain: float | None = None
 
@@ -89,7 +92,8 @@ class Loop:
     name: str
     kind: str
     frames: tuple[Place, ...] = ()
-    values: Mapping[str, float] = field(default_factory=dict)  # of joint terms by name
+    # of joint terms by name
+    values: Mapping[str, float] = field(default_factory=dict)
     coefficients: Mapping[str, float] = field(default_factory=dict)  # by joint
     constant: float = 0.0  # of the coupling
 
@@ -105,8 +109,10 @@ class RobotTree:
     joints: tuple[Connection, ...]
     loops: tuple[Loop, ...] = ()
     gravity: Vector = (0.0, 0.0, -9.81)  # in the base frame [m/s2]
-    task: tuple[str, ...] = ()  # joints that are coordinates of a platform, in order
-    # motors have rotor inertia and friction even where the file has no values
+    # joints that are coordinates of a platform, in order
+    task: tuple[str, ...] = ()
+    # motors have rotor inertia and friction even where the file has no
+    # values
     usual_terms: bool = True
     notes: tuple[str, ...] = ()  # what was ignored or assumed
 
@@ -145,8 +151,8 @@ class RobotTree:
         """Return the tree with joints locked.
 
         Args:
-            positions: Position of each motion, by joint; None leaves the motion free. [m or
-                rad]
+            positions: Position of each motion, by joint; None leaves
+                the motion free. [m or rad]
         """
         loops = [_without_locked(loop, positions) for loop in self.loops]
         joints: list[Connection] = []
@@ -183,11 +189,13 @@ class RobotTree:
 def read_limits(limit: Element | None, default_bound: float) -> Limits:
     """Read `<limit>` of URDF or SDF.
 
-    Numbers that mean no limit are left out: zero, negative, reversed or very large ones.
+    Numbers that mean no limit are left out: zero, negative, reversed or
+    very large ones.
 
     Args:
         limit: The element, if any.
-        default_bound: Of the absolute position, where the file gives none. [m or rad]
+        default_bound: Of the absolute position, where the file gives
+            none. [m or rad]
     """
     if limit is None:
         return Limits()
@@ -255,7 +263,8 @@ def _without_locked(loop: Loop, positions: Mapping[str, Sequence[float | None]])
 def _lock_motions(joint: Connection, positions: Sequence[float | None]) -> list[Connection]:
     """Return a joint with some of its motions locked.
 
-    Motions before a locked one end at a massless link, from which the next joint goes on.
+    Motions before a locked one end at a massless link, from which the
+    next joint goes on.
     """
     empty = Connection(
         name=joint.name,

@@ -36,7 +36,8 @@ from gough.mechanism.placement import IDENTITY, Placement
 from gough.mechanism.terms import TERMS
 from gough.mechanism.types import Limits
 
-# Gough writes a range of this width where a joint has no position limits. [rad, m]
+# Gough writes a range of this width where a joint has no position
+# limits. [rad, m]
 UNLIMITED_RANGE = {"revolute": 4 * math.pi, "prismatic": 2e3}
 URDF_KINDS = {
     "revolute": "revolute",

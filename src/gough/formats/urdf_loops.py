@@ -1,8 +1,9 @@
 """Loops that a URDF states itself: by names of frames, or by elements that drafts of URDF add.
 
-onshape-to-robot writes two frames for each loop, `closing_<name>_1` and `closing_<name>_2`.
-Drafts and dialects have an element for a joint that closes a loop: `<loop>` (URDF+), `<loop_joint>`
-(Isaac Sim) or `<constraint>`.
+onshape-to-robot writes two frames for each loop, `closing_<name>_1` and
+`closing_<name>_2`. Drafts and dialects have an element for a joint that
+closes a loop: `<loop>` (URDF+), `<loop_joint>` (Isaac Sim) or
+`<constraint>`.
 """
 
 from __future__ import annotations
@@ -34,18 +35,20 @@ LOOP_KINDS = {
 # Names of the two ends of a loop in the dialects.
 END_ELEMENTS = (("predecessor", "successor"), ("parent", "child"), ("link1", "link2"))
 _CLOSING_FRAME = re.compile(r"closing_(?P<name>.+)_(?P<end>[12])")
-# Distance of the ends of two chains, as a fraction of the size of the robot, below which they may
-# be one joint: CAD programs write five digits or more.
+# Distance of the ends of two chains, as a fraction of the size of the
+# robot, below which they may be one joint: CAD programs write five
+# digits or more.
 MEETING_RATIO = 1e-4
-MIN_LOOP_JOINTS = 3  # of two chains that meet: a loop of fewer joints cannot move
+# of two chains that meet: a loop of fewer joints cannot move
+MIN_LOOP_JOINTS = 3
 MAX_COMPARED_ENDS = 300  # of chains; more are not looked at
 
 
 def closing_frames(links: list[Link]) -> list[Loop]:
     """Return the loops of frames named `closing_<name>_1` and `closing_<name>_2`.
 
-    They are closed in their origins: the file does not state what kind of joint closes the loop,
-    and a pin in a planar loop needs no more.
+    They are closed in their origins: the file does not state what kind
+    of joint closes the loop, and a pin in a planar loop needs no more.
     """
     ends: dict[str, dict[str, str]] = {}
     for link in links:
@@ -106,8 +109,8 @@ def _ends(element: Element) -> tuple[Element, Element]:
 def _end_poses(element: Element, first: Element, second: Element) -> tuple[FloatArray, FloatArray]:
     """Return the pose of the joint in the two links, (4, 4) each.
 
-    An `<origin>` beside the ends is that in the first link; the frame of the second link is then
-    that of the joint.
+    An `<origin>` beside the ends is that in the first link; the frame
+    of the second link is then that of the joint.
     """
     poses = []
     for end in (first, second):
@@ -128,8 +131,9 @@ def _pose(element: Element) -> FloatArray:
 def undeclared_loops(tree: RobotTree) -> list[tuple[str, str]]:
     """Return pairs of links at the ends of chains that meet, which a loop may be missing for.
 
-    The ends are those of the tree as written, with all joints at zero, on different bodies with
-    at least `MIN_LOOP_JOINTS` joints between them.
+    The ends are those of the tree as written, with all joints at zero,
+    on different bodies with at least `MIN_LOOP_JOINTS` joints between
+    them.
     """
     parents = {joint.child: joint for joint in tree.joints}
     inner = {joint.parent for joint in tree.joints}

@@ -1,8 +1,9 @@
 """XML from unknown sources: no document types, hence no entities; bounded in depth and number.
 
-Only the expat parser of the standard library is used. Entities are declared in a document
-type, inner ones that grow without end and outer ones that fetch files. No robot needs a
-document type, so one is refused before anything is expanded.
+Only the expat parser of the standard library is used. Entities are
+declared in a document type, inner ones that grow without end and outer
+ones that fetch files. No robot needs a document type, so one is refused
+before anything is expanded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from xml.parsers import expat
 from gough.core.errors import InvalidMechanism
 from gough.core.files import MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
-LARGEST_XML_NUMBER = 1e30  # some files write 1e308 for no limit; its square would overflow
+# some files write 1e308 for no limit; its square would overflow
+LARGEST_XML_NUMBER = 1e30
 
 
 class Element:
@@ -182,7 +184,8 @@ def parse_xml(text: str, source: str) -> Element:
     """Return the root element of a document."""
     builder = _TreeBuilder(source)
     document = builder.stack[0]
-    # The text is decoded already, and some programs write lines above the declaration.
+    # The text is decoded already, and some programs write lines above
+    # the declaration.
     text = re.sub(r"<\?xml\s[^>]*\?>", "", text, count=1)
     try:
         builder.parser.Parse(text.encode("utf-8", "replace"), True)

@@ -15,7 +15,8 @@ from gough.mechanism.types import Mechanism
 class AddedTerms:
     """Joint terms that were added to those of the robot file."""
 
-    text: str = ""  # their `[[term]]` tables, as in the robot file beside the result
+    # their `[[term]]` tables, as in the robot file beside the result
+    text: str = ""
     notices: tuple[Notice, ...] = ()  # one for each step of the selection
 
 

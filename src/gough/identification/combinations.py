@@ -1,15 +1,17 @@
 """Parameters of two results as combinations of the same standard parameters.
 
-A base parameter is a linear combination m of standard parameters s. Two results of one robot
-may have different combinations: another tie, another choice of independent columns, a geometry
-with other digits. With the rows of M_b for the parameters b of one result, a combination m of
-the other is re-expressed by weights t,
+A base parameter is a linear combination m of standard parameters s. Two
+results of one robot may have different combinations: another tie,
+another choice of independent columns, a geometry with other digits.
+With the rows of M_b for the parameters b of one result, a combination m
+of the other is re-expressed by weights t,
 
     m s  =  t M_b s + (m - t M_b) s,
 
-of which the first term is known with variance t C_b t^T. The second term, the mismatch of the
-combinations, is zero where m is a combination of the rows of M_b. Otherwise its variance is that of
-standard parameters of the size that the robot file gives.
+of which the first term is known with variance t C_b t^T. The second
+term, the mismatch of the combinations, is zero where m is a combination
+of the rows of M_b. Otherwise its variance is that of standard
+parameters of the size that the robot file gives.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ from gough.engine import Model
 from gough.fitting.estimate import Estimate
 from gough.identification.result import Identification
 
-# A combination is compared if no more than this fraction of its size has no equal.
+# A combination is compared if no more than this fraction of its size
+# has no equal.
 MAX_MISMATCH_FRACTION = 0.1
 # Below this fraction the mismatch of combinations is rounding.
 ROUNDING_MISMATCH_FRACTION = 1e-6
-# Parameters that contribute less than this fraction are left out of a printed formula, and do not
-# set the degrees of freedom of a sum.
+# Parameters that contribute less than this fraction are left out of a
+# printed formula, and do not set the degrees of freedom of a sum.
 MIN_CONTRIBUTION = 1e-3
 MAX_FORMULA_TERMS = 4
 FIRST_MOMENTS = INERTIAL[1:4]
@@ -57,13 +60,17 @@ class CommonParameters:
     """Parameters that two results determine, each with its value in both."""
 
     names: tuple[Parameter, ...]  # (k,)
-    # by the parameters of the result that has another combination; else empty, (k,)
+    # by the parameters of the result that has another combination; else
+    # empty, (k,)
     formulas: tuple[str, ...]
     first: CombinationValues  # in the first result
     other: CombinationValues  # in the other result
-    mismatch: FloatArray  # covariance of what differs between the combinations, (k, k)
-    first_only: tuple[Parameter, ...]  # not expressible by the other's parameters
-    other_only: tuple[Parameter, ...]  # not expressible by the first's parameters
+    # covariance of what differs between the combinations, (k, k)
+    mismatch: FloatArray
+    # not expressible by the other's parameters
+    first_only: tuple[Parameter, ...]
+    # not expressible by the first's parameters
+    other_only: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +79,8 @@ class _Combinations:
 
     parameters: tuple[Parameter, ...]  # (b,)
     covariance: FloatArray  # of the estimate, (b, b)
-    scaled: FloatArray  # coefficients times the size of the standard parameters, (b, p)
+    # coefficients times the size of the standard parameters, (b, p)
+    scaled: FloatArray
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -87,8 +95,10 @@ class _Expression:
     """Combinations of one result by the parameters of another."""
 
     weights: FloatArray  # of the parameters, (b, c)
-    mismatch: FloatArray  # what they do not express, times the size of the parameters, (b, p)
-    fraction: FloatArray  # norm of the mismatch over that of the combination, (b,) [1]
+    # what they do not express, times the size of the parameters, (b, p)
+    mismatch: FloatArray
+    # norm of the mismatch over that of the combination, (b,) [1]
+    fraction: FloatArray
 
     @property
     def expressible(self) -> list[int]:
@@ -109,9 +119,9 @@ def common_parameters(
 ) -> CommonParameters:
     """Return the parameters that two results have in common by their meaning.
 
-    Parameters of the first result come first, then those of the other that are no
-    combination of them. Where legs are tied in one result only, both are expressed in tied
-    standard parameters.
+    Parameters of the first result come first, then those of the other
+    that are no combination of them. Where legs are tied in one result
+    only, both are expressed in tied standard parameters.
     """
     ties = _ties(first_model, first) | _ties(other_model, other)
     standard = list(dict.fromkeys([*_columns(first, ties), *_columns(other, ties)]))
@@ -164,9 +174,9 @@ def _columns(result: Identification, ties: Mapping[Parameter, Parameter]) -> lis
 def _sizes(model: Model, standard: Sequence[Parameter]) -> FloatArray:
     """Return the size of each standard parameter by the robot file, (p,).
 
-    First and second moments of a body have the size of all three or six of them, or of its
-    mass times the robot's length where the file gives none. What is not in the file has
-    the size one.
+    First and second moments of a body have the size of all three or six
+    of them, or of its mass times the robot's length where the file
+    gives none. What is not in the file has the size one.
     """
     in_file = model.mechanism.standard.as_dict()
     masses = [abs(number) for name, number in in_file.items() if Parameter(name).kind == "m"]
@@ -224,9 +234,10 @@ def _combinations(
 def _express(wanted: _Combinations, given: _Combinations) -> _Expression:
     """Express combinations of one result by the parameters of another.
 
-    The weights are those of least squares in the space of combinations, or one on the
-    nearest parameter alone, whichever gives the smaller variance: with a geometry of other
-    digits, least squares would add small fractions of poorly known parameters.
+    The weights are those of least squares in the space of combinations,
+    or one on the nearest parameter alone, whichever gives the smaller
+    variance: with a geometry of other digits, least squares would add
+    small fractions of poorly known parameters.
     """
     norm = np.linalg.norm(given.scaled, axis=1)
     directions = given.scaled / norm[:, None]
@@ -266,8 +277,8 @@ def _additional(chosen: FloatArray, scaled: FloatArray, candidates: Sequence[int
 def _values(estimate: Estimate, weights: FloatArray) -> CombinationValues:
     """Return the values of weighted sums of estimated parameters.
 
-    The degrees of freedom of a sum are the fewest of the parameters that contribute to its
-    standard error.
+    The degrees of freedom of a sum are the fewest of the parameters
+    that contribute to its standard error.
     """
     contributions = np.abs(weights) * estimate.std
     largest = contributions.max(axis=1, initial=0.0, keepdims=True)

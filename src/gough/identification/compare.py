@@ -22,9 +22,11 @@ from gough.identification.result import Identification
 from gough.identification.validation import validate_result
 from gough.logs.readers import Log, as_recordings
 
-MAX_PRINTED_DIFFERENCES = 40  # rows of the printed table; JSON and page have all
+# rows of the printed table; JSON and page have all
+MAX_PRINTED_DIFFERENCES = 40
 THRESHOLD_RULE = "beyond threshold"  # of notices on `change` and `error`
-EXACT_DIFFERENCE = 1e-12  # relative: values without standard errors that differ less are equal
+# relative: values without standard errors that differ less are equal
+EXACT_DIFFERENCE = 1e-12
 DIFFERENCE_COLUMNS = (
     "name",
     "result",
@@ -70,19 +72,23 @@ class Difference:
     first_std: float  # its standard error
     value: float  # value of the other result
     std: float  # its standard error
-    # standard deviation of what differs between the combinations of the two; see `combinations`
+    # standard deviation of what differs between the combinations of the
+    # two; see `combinations`
     mismatch: float = 0.0
-    formula: str = ""  # by the parameters of the result that has no such combination; else empty
+    # by the parameters of the result that has no such combination; else
+    # empty
+    formula: str = ""
     p: float  # p-value of no difference, for this parameter alone
-    p_corrected: float = 1.0  # the same for all parameters tested together (Holm)
+    # the same for all parameters tested together (Holm)
+    p_corrected: float = 1.0
     differs: bool = False  # `p_corrected` is below `false_alarms`
 
     @property
     def change(self) -> float:
         """Relative difference. [1]
 
-        It is relative to the first value, or to twice its standard error where that is
-        larger, as the value may then be zero.
+        It is relative to the first value, or to twice its standard
+        error where that is larger, as the value may then be zero.
         """
         scale = max(abs(self.first), 2 * self.first_std)
         if not scale:
@@ -117,12 +123,16 @@ class Comparison(Record):
 
     labels: tuple[str, ...]  # of the results
     differences: tuple[Difference, ...]  # lowest p-value first
-    # p-value of no difference in any parameter; None with too few degrees of freedom
+    # p-value of no difference in any parameter; None with too few
+    # degrees of freedom
     together: Mapping[str, float | None]
-    errors: Mapping[str, Mapping[str, float]]  # of prediction, worst row, by label and log [1]
-    n_not_compared: int  # parameters that the other of two results does not express
+    # of prediction, worst row, by label and log [1]
+    errors: Mapping[str, Mapping[str, float]]
+    # parameters that the other of two results does not express
+    n_not_compared: int
     notices: tuple[Notice, ...]  # in their order
-    false_alarms: float  # probability of naming any parameter although none differs
+    # probability of naming any parameter although none differs
+    false_alarms: float
 
     def table(self) -> Columns:
         """Return the differences by parameter."""
@@ -242,23 +252,27 @@ def compare(
 ) -> Comparison:
     """Test which parameters of results differ, and predict each log with each model.
 
-    Every result is compared with the first. Parameters are matched by the combination of
-    standard parameters that they are, not by name; where two results have different
-    combinations, one is expressed by the other (`gough.identification.combinations`), with
-    what cannot be expressed in the standard error m. With values a and b,
+    Every result is compared with the first. Parameters are matched by
+    the combination of standard parameters that they are, not by name;
+    where two results have different combinations, one is expressed by
+    the other (`gough.identification.combinations`), with what cannot be
+    expressed in the standard error m. With values a and b,
 
         t = (b - a) / sqrt(s_a^2 + s_b^2 + m^2)
 
-    is Student's with the degrees of freedom of Welch and Satterthwaite. With Holm's
-    correction the probability of naming any parameter when none differs is at most `false_alarms`,
-    whatever their correlation. All differences d of a result together are Hotelling's d^T
-    (C_a + C_b + C_m)^-1 d.
+    is Student's with the degrees of freedom of Welch and Satterthwaite.
+    With Holm's correction the probability of naming any parameter when
+    none differs is at most `false_alarms`, whatever their correlation.
+    All differences d of a result together are Hotelling's d^T (C_a +
+    C_b + C_m)^-1 d.
 
     Args:
-        results: Robot (also by name or path) and identification of each, of robots with the same
-            structure.
-        recordings: Logs that each model is to predict, processed as its own were.
-        settings: Thresholds; single options may be given by name instead.
+        results: Robot (also by name or path) and identification of
+            each, of robots with the same structure.
+        recordings: Logs that each model is to predict, processed as its
+            own were.
+        settings: Thresholds; single options may be given by name
+            instead.
         labels: Of the results; their numbers by default.
         options: Settings by name.
     """

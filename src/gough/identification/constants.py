@@ -1,14 +1,15 @@
 """Fit constants of joint terms that are not linear, by variable projection.
 
-With constants c and coefficients chi the efforts are W(c) chi. For given c the best chi is
-linear, so the search is over c alone (Golub and Pereyra): with r = y - W chi, orthogonal to
-W, and D = (dW/dc) chi,
+With constants c and coefficients chi the efforts are W(c) chi. For
+given c the best chi is linear, so the search is over c alone (Golub and
+Pereyra): with r = y - W chi, orthogonal to W, and D = (dW/dc) chi,
 
     d|r|^2 / dc = -2 D^T r exactly,    step = (D^T P D)^-1 D^T r,
 
-where P projects onto the complement of the columns of W. This is Kaufman's Gauss-Newton
-step, that of the joint least-squares problem [W D]. Fitting [W D] also gives the covariance
-of constants and coefficients together, with any estimator.
+where P projects onto the complement of the columns of W. This is
+Kaufman's Gauss-Newton step, that of the joint least-squares problem [W
+D]. Fitting [W D] also gives the covariance of constants and
+coefficients together, with any estimator.
 """
 
 from __future__ import annotations
@@ -42,18 +43,23 @@ from gough.mechanism.types import Mechanism
 from gough.processing import ProcessedLog
 from gough.processing.filters import decimated
 
-CONSTANT_SEARCH_STEPS = 60  # most Gauss-Newton steps; a search converges in a few, or not at all
+# most Gauss-Newton steps; a search converges in a few, or not at all
+CONSTANT_SEARCH_STEPS = 60
 MAX_CONSTANT_HALVINGS = 12  # of one step
 CONSTANT_STEP_TOLERANCE = 1e-9  # relative step that ends the search
-# A constant without bounds is searched within this factor of its start value.
+# A constant without bounds is searched within this factor of its start
+# value.
 CONSTANT_RANGE_FACTOR = 10.0
 PITCH_RANGE_FACTOR = 2.0  # the same for the pitch of a periodic term
 CONSTANT_GRID_POINTS = 7  # start values along one constant
-GRID_POINTS_PER_WAVE = 4  # start values of a pitch, for each wave along the motion
+# start values of a pitch, for each wave along the motion
+GRID_POINTS_PER_WAVE = 4
 MAX_PITCH_GRID_POINTS = 400
-# A constant whose relative standard error is larger is not determined by the data.
+# A constant whose relative standard error is larger is not determined
+# by the data.
 UNDETERMINED_CONSTANT_RATIO = 0.5
-BOUND_TOLERANCE = 1e-6  # of the range: a constant so close to its bound is at the bound
+# of the range: a constant so close to its bound is at the bound
+BOUND_TOLERANCE = 1e-6
 COMPLEX_CONSTANT_STEP = 1e-30  # imaginary; derivatives are exact to rounding
 CONSTANT_RCOND = 1e-10  # of the columns with constants
 STEP_RCOND = 1e-8  # of the derivatives by the constants
@@ -67,7 +73,8 @@ class TermColumns:
         mechanism: The same robot, perhaps with more terms.
         processed: The log.
         members: Standard parameters of each column, tied ones summed.
-        maps: The closure map of the log's samples, (t, n, m), if it is known already.
+        maps: The closure map of the log's samples, (t, n, m), if it is
+            known already.
     """
 
     def __init__(
@@ -189,11 +196,12 @@ class TermColumns:
 class FittedConstants:
     """Constants of joint terms fitted to data, by full name (`stribeck.speed`), SI.
 
-    A standard error is infinite where the data do not determine a constant; notices name
-    these and the constants at a bound.
+    A standard error is infinite where the data do not determine a
+    constant; notices name these and the constants at a bound.
     """
 
-    values: Mapping[str, float] = field(default_factory=dict)  # by full name, SI
+    # by full name, SI
+    values: Mapping[str, float] = field(default_factory=dict)
     std: Mapping[str, float] = field(default_factory=dict)  # standard errors
     units: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
@@ -230,8 +238,9 @@ class FittedConstants:
 class ConstantSearch:
     """Search for constants of a robot's joint terms, by full name, that fit an experiment best.
 
-    Equations are weighted as in weighted least squares. The columns without constants are
-    projected out of efforts and other columns once.
+    Equations are weighted as in weighted least squares. The columns
+    without constants are projected out of efforts and other columns
+    once.
     """
 
     def __init__(self, experiment: Experiment, names: Sequence[str]) -> None:
@@ -319,7 +328,8 @@ class ConstantSearch:
 
         Args:
             name: Full name of the constant.
-            travel: Largest range of position of a motor in the logs. [m or rad]
+            travel: Largest range of position of a motor in the logs. [m
+                or rad]
         """
         low, high = self.bounds(name)
         if low <= 0:
@@ -374,9 +384,10 @@ def _magnitude(constant: float) -> float:
 def fit_constants(experiment: Experiment) -> dict[str, float]:
     """Return the constants of joint terms that fit an experiment best, by full name.
 
-    Only those that the robot file declares to be fitted, which must be some. Each is varied
-    over a grid while the others are fixed; the best point and the values of the robot file
-    are then improved by Gauss-Newton steps of all constants together.
+    Only those that the robot file declares to be fitted, which must be
+    some. Each is varied over a grid while the others are fixed; the
+    best point and the values of the robot file are then improved by
+    Gauss-Newton steps of all constants together.
     """
     start = dict(experiment.model.mechanism.fitted_constants)
     search = ConstantSearch(experiment, tuple(start))
@@ -410,14 +421,16 @@ def with_constants(
 ) -> tuple[dict[str, Estimate], FittedConstants]:
     """Return estimates whose covariance includes that of the fitted constants, and the constants.
 
-    Standard errors of the constants are those of the first estimator; without any, because
-    drive gains were identified, those of Gauss-Markov, as if the gains were known.
+    Standard errors of the constants are those of the first estimator;
+    without any, because drive gains were identified, those of
+    Gauss-Markov, as if the gains were known.
 
     Args:
         experiment: Logs of the robot with the fitted constants.
         problem: Its regression, or some columns of it.
         estimators: Estimators by name.
-        estimates: Estimates of the problem by the name of their estimator.
+        estimates: Estimates of the problem by the name of their
+            estimator.
         values: The fitted constants, by full name.
     """
     constants = experiment.model.mechanism.constants

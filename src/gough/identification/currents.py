@@ -99,12 +99,14 @@ def currents_problem(
 ) -> CurrentsProblem:
     """Build the problem of drive gains and parameters, BG13 (33), from logs with currents.
 
-    A robot with more motors than degrees of freedom is not decimated: the fractions of the
-    load that its motors bear change from sample to sample.
+    A robot with more motors than degrees of freedom is not decimated:
+    the fractions of the load that its motors bear change from sample to
+    sample.
 
     Args:
         model: The robot.
-        logs: Unloaded logs, then loaded ones, as `match_currents` returns them.
+        logs: Unloaded logs, then loaded ones, as `match_currents`
+            returns them.
         known: Known payload parameters, by full name.
         base: Base parameters.
         n_unloaded: Number of logs without payload.

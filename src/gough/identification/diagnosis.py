@@ -83,9 +83,11 @@ class NamedFault:
     level: Level = "warning"  # of its notice
     before: float = NAN  # error of predicting blocks left out, over the effort
     after: float = NAN  # the same with the fault corrected
-    better_blocks: tuple[int, int] = (0, 0)  # blocks predicted better with it, of how many
+    # blocks predicted better with it, of how many
+    better_blocks: tuple[int, int] = (0, 0)
     equivalents: tuple[str, ...] = ()  # faults that explain as much, in words
-    gravity: tuple[float, ...] = ()  # correct gravity of the robot file, if it is about that [m/s2]
+    # correct gravity of the robot file, if it is about that [m/s2]
+    gravity: tuple[float, ...] = ()
 
     @property
     def evidence(self) -> str:
@@ -153,8 +155,11 @@ class Limit:
     name: str  # kind of fault
     place: str  # joint, body or channel
     unit: str  # of the size
-    size: float  # detected in 95 of 100 cases; infinite if not detectable on this motion
-    instead: tuple[str, ...] = ()  # parameters that absorb a fault that is not detectable
+    # detected in 95 of 100 cases; infinite if not detectable on this
+    # motion
+    size: float
+    # parameters that absorb a fault that is not detectable
+    instead: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -166,9 +171,12 @@ class Diagnosis(Record):
     """Faults in the order they were found, and the smallest detectable ones."""
 
     robot: str  # its name
-    faults: tuple[NamedFault, ...] = ()  # those that the data show, the clearest first
+    # those that the data show, the clearest first
+    faults: tuple[NamedFault, ...] = ()
     limits: tuple[Limit, ...] = ()  # smallest detectable faults
-    error: float = NAN  # of predicting parts left out; NaN if the logs could not be processed
+    # of predicting parts left out; NaN if the logs could not be
+    # processed
+    error: float = NAN
     unexplained: float = NAN  # of it, above noise, with all faults corrected
     notices: tuple[Notice, ...] = ()  # beside those of the faults
 

@@ -18,7 +18,8 @@ from gough.fitting.robust import Robust
 from gough.identification.estimators import CHOSEN_FROM
 from gough.identification.term_choice import TermBlocks, term_blocks
 
-# Change of the fitted effort, in noise scales, that ends iterations: enough to compare errors.
+# Change of the fitted effort, in noise scales, that ends iterations:
+# enough to compare errors.
 CHOICE_TOLERANCE = 1e-3
 
 
@@ -27,14 +28,17 @@ def choose_estimator(
 ) -> tuple[str, tuple[Notice, ...]]:
     """Return the name of the estimator that predicts left-out data best, and how it was chosen.
 
-    Whole logs are left out where there are several, else parts of the log. Gauss-Markov is
-    taken unless another one is better by more than chance explains. Estimators whose values
-    are all within a standard error of those of Gauss-Markov predict as it does: nothing is
-    left out for them.
+    Whole logs are left out where there are several, else parts of the
+    log. Gauss-Markov is taken unless another one is better by more than
+    chance explains. Estimators whose values are all within a standard
+    error of those of Gauss-Markov predict as it does: nothing is left
+    out for them.
 
     Args:
-        problem: The regression of all logs; nothing is left out of statistics of logs.
-        estimators: By name; those of `CHOSEN_FROM` that it has are compared.
+        problem: The regression of all logs; nothing is left out of
+            statistics of logs.
+        estimators: By name; those of `CHOSEN_FROM` that it has are
+            compared.
     """
     default = CHOSEN_FROM[0]
     if not isinstance(problem, Regression):
@@ -77,7 +81,8 @@ def choose_estimator(
 def _estimators_that_differ(problem: Regression, estimators: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first estimator and those that differ from it by more than a standard error.
 
-    Empty if none differs. An estimator that fails on all logs is left out.
+    Empty if none differs. An estimator that fails on all logs is left
+    out.
     """
     fitted: dict[str, tuple[Any, Any]] = {}
     for name in CHOSEN_FROM:
@@ -116,7 +121,8 @@ def _relative_error(problem: Regression, squares: FloatArray) -> float:
 def _left_out_squares(problem: Regression, estimator: Estimator, blocks: TermBlocks) -> FloatArray:
     """Return squared errors by block, fold and row, (b, f r), each fold predicted from the others.
 
-    Each fold has columns of its own, so that outliers of one log do not hide what another shows.
+    Each fold has columns of its own, so that outliers of one log do not
+    hide what another shows.
     """
     n_rows = len(problem.rows)
     squares = np.zeros((blocks.n_blocks, len(blocks.folds) * n_rows))

@@ -1,8 +1,8 @@
 """Estimators by name, and running those that were asked for.
 
-An estimator is an object with `fit(problem) -> Estimate`; its attribute `needs` says which
-problem it takes (see `gough.fitting.problem`). `identify` builds a problem when the first
-estimator needs it.
+An estimator is an object with `fit(problem) -> Estimate`; its attribute
+`needs` says which problem it takes (see `gough.fitting.problem`).
+`identify` builds a problem when the first estimator needs it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from gough.identification.problems import (
 
 ALL = "all"
 AUTO_ESTIMATOR = "auto"
-# Estimators that `auto` chooses from; the first unless another predicts better.
+# Estimators that `auto` chooses from; the first unless another predicts
+# better.
 CHOSEN_FROM = ("gm", "wls", "robust", "ls")
 PROBLEMS = (
     LinearProblem,
@@ -159,11 +160,12 @@ def select_estimators(
     """Return the estimators to run by name; the first is the one asked for.
 
     Args:
-        asked: A name, `all` for those that the logs allow, `auto` for the first that is chosen
-            from, or an estimator.
-        nominal_gains: Drive gains of the robot file, for estimators of gains.
-        with_currents: The logs hold currents and a known payload: `all` are those of drive
+        asked: A name, `all` for those that the logs allow, `auto` for
+            the first that is chosen from, or an estimator.
+        nominal_gains: Drive gains of the robot file, for estimators of
             gains.
+        with_currents: The logs hold currents and a known payload: `all`
+            are those of drive gains.
     """
     if not isinstance(asked, str):
         check_estimator(asked)
@@ -198,10 +200,12 @@ def selection_estimator(asked: str | Estimator, estimators: Mapping[str, Estimat
 class EstimatorRun:
     """Estimates of the base parameters by estimator, and the errors of those that failed."""
 
-    estimates: dict[str, Estimate] = field(default_factory=dict)  # by name of the estimator
+    # by name of the estimator
+    estimates: dict[str, Estimate] = field(default_factory=dict)
     # standard parameters behind those that are physically consistent
     physical: dict[str, PhysicalEstimate] = field(default_factory=dict)
-    errors: dict[str, GoughError] = field(default_factory=dict)  # of those that failed
+    # of those that failed
+    errors: dict[str, GoughError] = field(default_factory=dict)
 
     def run(
         self,
@@ -212,7 +216,8 @@ class EstimatorRun:
 
         Args:
             estimators: By name.
-            problems: By what estimators need; each is built once, when it is needed.
+            problems: By what estimators need; each is built once, when
+                it is needed.
         """
         built: dict[type, Any] = {}
         for name, estimator in estimators.items():
@@ -242,7 +247,8 @@ class EstimatorRun:
     def result_name(self, asked: str | Estimator) -> str:
         """Return the estimator whose estimate is the result.
 
-        Raises the error of the one asked for, or if none of `all` succeeded.
+        Raises the error of the one asked for, or if none of `all`
+        succeeded.
         """
         if asked == ALL:
             names: tuple[str, ...] = PREFERRED
@@ -293,8 +299,9 @@ class PhysicalParameters(NamedTuple):
 def physical_parameters(model: Model, physical: PhysicalEstimate) -> PhysicalParameters:
     """Return the physically consistent parameters by the names of the robot file.
 
-    Bodies of tied legs each get the common values; a payload stays `payload.<name>`. A body
-    whose parameters are tied in part only has no common values and is left out.
+    Bodies of tied legs each get the common values; a payload stays
+    `payload.<name>`. A body whose parameters are tied in part only has
+    no common values and is left out.
     """
     terms: dict[str, float] = {}
     determined: dict[str, float] = {}

@@ -26,7 +26,8 @@ from gough.identification.validation import WEAK_CONDITION, noise_variance
 from gough.logs.readers import Log, as_recordings
 from gough.processing import Processing, regression
 
-NEGLIGIBLE_SINGULAR_VALUE = 1e-10  # over the largest: along it nothing is observed
+# over the largest: along it nothing is observed
+NEGLIGIBLE_SINGULAR_VALUE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,14 +39,19 @@ class ExpectedErrors(Record):
     samples: int  # of the log
     periods: int  # whole periods in it; 0 without a period
     rows: tuple[str, ...]  # joint equations, (r,)
-    # standard deviation of the effort noise in the equations, periods averaged or low-passed, (r,)
+    # standard deviation of the effort noise in the equations, periods
+    # averaged or low-passed, (r,)
     noise: FloatArray
     parameters: tuple[str, ...]  # base parameters
     units: tuple[str, ...]  # of the parameters
     values: FloatArray  # of the robot file
-    std: FloatArray  # standard errors; infinite where the motion does not show a parameter
-    condition_number: float  # of the whitened regressor with columns of unit length
-    weak: tuple[WeakDirection, ...]  # combinations that the motion hardly excites
+    # standard errors; infinite where the motion does not show a
+    # parameter
+    std: FloatArray
+    # of the whitened regressor with columns of unit length
+    condition_number: float
+    # combinations that the motion hardly excites
+    weak: tuple[WeakDirection, ...]
     limits: tuple[Limit, ...] = ()  # smallest faults that are detected
     notices: tuple[Notice, ...] = ()  # in their order
 
@@ -138,11 +144,13 @@ def expected_errors(
 ) -> ExpectedErrors:
     """Return the standard errors that noise gives the parameters identified from a log.
 
-    The log is processed as `identify` does, so periods, samples, rests and excluded equations
-    are its own, and so is the noise. In a periodic log it is what differs between periods:
-    with its covariance Sigma of the mean, W^T Sigma^-1 W is inverted, and the effect of
-    position noise, drawn again, is added. Without periods the residual is noise, and its
-    autocorrelation is in the standard errors. Errors of the model are not.
+    The log is processed as `identify` does, so periods, samples, rests
+    and excluded equations are its own, and so is the noise. In a
+    periodic log it is what differs between periods: with its covariance
+    Sigma of the mean, W^T Sigma^-1 W is inverted, and the effect of
+    position noise, drawn again, is added. Without periods the residual
+    is noise, and its autocorrelation is in the standard errors. Errors
+    of the model are not.
 
     Args:
         model: The robot, also by name or path.
@@ -222,7 +230,8 @@ def _white_errors(whitened: Regression) -> tuple[FloatArray, float]:
 def _position_errors(experiment: Experiment, estimate: Estimate) -> FloatArray:
     """Return the standard errors by position noise of a periodic log, (b,).
 
-    Noise that changes the regressor by dW changes the estimate by about -W^+ dW chi.
+    Noise that changes the regressor by dW changes the estimate by about -W^+
+    dW chi.
     """
     log = experiment.processed[0]
     block = experiment.regressions[0]

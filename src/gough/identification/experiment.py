@@ -32,7 +32,8 @@ from gough.processing.processed_log import process_log
 from gough.processing.repetitions import with_position_noise
 from gough.processing.valid_equations import MIN_VALID_FRACTION
 
-# A log needs so many valid equations for each parameter where the user gives the window.
+# A log needs so many valid equations for each parameter where the user
+# gives the window.
 MIN_EQUATIONS_PER_PARAMETER = 3
 
 
@@ -42,12 +43,15 @@ class Experiment:
 
     model: Model  # the robot
     base: BaseParameters  # base parameters of the experiment
-    choice: ProcessingChoice  # the processing of all logs, and the candidates it was chosen from
+    # the processing of all logs, and the candidates it was chosen from
+    choice: ProcessingChoice
     processed: tuple[ProcessedLog, ...]  # the logs, processed alike
-    # of each log, with its valid mask; the effort of `known` parameters is subtracted
+    # of each log, with its valid mask; the effort of `known` parameters
+    # is subtracted
     regressions: tuple[Regression, ...]
     problem: Regression  # the regressions of all logs concatenated
-    # drive gains that were used, by joint; empty where efforts were recorded
+    # drive gains that were used, by joint; empty where efforts were
+    # recorded
     gains: Mapping[str, float]
     # measured payload parameters, by full name
     known: Mapping[str, float] = field(default_factory=dict)
@@ -129,8 +133,10 @@ def rebuilt_with(
     Args:
         experiment: The logs and how they were processed.
         model: Another model of the same geometry; the same by default.
-        processed: The same logs processed otherwise; as before by default.
-        gains: Other drive gains of logs with currents; the same by default.
+        processed: The same logs processed otherwise; as before by
+            default.
+        gains: Other drive gains of logs with currents; the same by
+            default.
     """
     model = model or experiment.model
     if processed is None:
@@ -154,8 +160,8 @@ def prepare_held_out(
 ) -> Experiment:
     """Process held-out logs with the settings of the experiment.
 
-    Only the cut-off may be higher: what the filter removes of a faster motion is no error
-    of the model.
+    Only the cut-off may be higher: what the filter removes of a faster
+    motion is no error of the model.
 
     Args:
         experiment: The logs that the model is identified from.
@@ -195,8 +201,9 @@ def prepare_with_settings(
         recordings: The logs.
         base: Base parameters, the columns of the regression.
         processing: Settings of the other logs.
-        values: Parameters of the model: the cut-off is raised to that with which they
-            predict the logs best. None to keep the cut-off.
+        values: Parameters of the model: the cut-off is raised to that
+            with which they predict the logs best. None to keep the
+            cut-off.
         gains: Drive gains by joint, for logs with currents.
         known: Measured payload parameters, by full name.
     """
@@ -213,8 +220,9 @@ def process_with(
 ) -> list[ProcessedLog]:
     """Process logs with the settings of others.
 
-    An exclusion window that would remove more than half of a joint's equations, as these
-    logs reverse more often, is halved for all of them until it does not.
+    An exclusion window that would remove more than half of a joint's
+    equations, as these logs reverse more often, is halved for all of
+    them until it does not.
     """
     processed = [process_log(model, log, settings) for log in logs]
     slowest = min(log.recording.rate for log in logs)

@@ -84,7 +84,8 @@ class FittedLogs:
     identification: Identification  # the result
     experiment: Experiment  # the logs it was fitted to
     held_out: Experiment | None  # processed as the experiment
-    # the estimate with the residuals of the experiment at the filter of the held-out logs
+    # the estimate with the residuals of the experiment at the filter of
+    # the held-out logs
     estimate_same_filter: Estimate
 
     @property
@@ -105,19 +106,21 @@ def fit_logs(
 ) -> FittedLogs:
     """Fit a model to the logs of a robot and validate it.
 
-    Where drive gains are identified, the problem is one of currents, and the logs are
-    turned into efforts once the gains are known.
+    Where drive gains are identified, the problem is one of currents,
+    and the logs are turned into efforts once the gains are known.
 
     Args:
         model: The robot, also by name or path.
-        recordings: Logs without payload (or, without `loaded`, all logs, each with the
-            payload it names); one or several, read or as paths or DataFrames.
+        recordings: Logs without payload (or, without `loaded`, all
+            logs, each with the payload it names); one or several, read
+            or as paths or DataFrames.
         settings: Options.
-        loaded: Logs with a known payload; if they hold currents, drive gains can be
-            identified.
+        loaded: Logs with a known payload; if they hold currents, drive
+            gains can be identified.
         held_out: Logs to validate on.
-        whole: Statistics of all logs with the rows side by side, where `recordings` are
-            only a sample of them: the estimate is that of all, figures are of the sample.
+        whole: Statistics of all logs with the rows side by side, where
+            `recordings` are only a sample of them: the estimate is that
+            of all, figures are of the sample.
     """
     asked = settings or IdentifySettings()
     task = read_task(as_model(model), asked, recordings, loaded, held_out, whole)

@@ -1,18 +1,20 @@
 """Drive gains without a payload: from logs in efforts and others in currents, or relative ones.
 
-A log in currents c has efforts K c. With W theta the efforts of the model, noise being in
-the currents,
+A log in currents c has efforts K c. With W theta the efforts of the
+model, noise being in the currents,
 
     c = W theta / K + noise,
 
-and logs of the same robot in efforts, or the same parameters in the rows of several motors,
-determine K together with theta. Near a gain K_0, with y = K_0 c,
+and logs of the same robot in efforts, or the same parameters in the
+rows of several motors, determine K together with theta. Near a gain
+K_0, with y = K_0 c,
 
     y = W theta - (W theta / K_0) (K - K_0) + noise,
 
-so each gain is one more column of the regression, as long as theta and K_0 follow the
-solution. Without any log in efforts all gains, masses and friction have a common factor
-that no log shows: the gain of one motor is kept.
+so each gain is one more column of the regression, as long as theta and
+K_0 follow the solution. Without any log in efforts all gains, masses
+and friction have a common factor that no log shows: the gain of one
+motor is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from gough.processing.matching import known_gains, on_motor_side
 
 MAX_GAIN_STEPS = 100
 GAIN_TOLERANCE = 1e-8  # relative change of all gains that ends the search
-# Fraction of a gain's column that no other column explains; below it, it is not determined
+# Fraction of a gain's column that no other column explains; below it,
+# it is not determined
 MIN_GAIN_FRACTION = 1e-6
 MAX_GAIN_FACTOR = 2.0  # by which a gain changes in one step
 
@@ -49,7 +52,8 @@ class JointGains:
 
     experiment: Experiment  # its logs in efforts by these gains
     problem: Regression  # with a column for each gain that is determined
-    gains: Mapping[str, float]  # by motor, those that were kept too [effort over recorded unit]
+    # by motor, those that were kept too [effort over recorded unit]
+    gains: Mapping[str, float]
     notices: tuple[Notice, ...]  # on what is not determined
 
     def completed(self, estimate: Estimate) -> Estimate:
@@ -65,7 +69,8 @@ def find_gains(experiment: Experiment) -> JointGains:
     """Find the drive gains of logs with currents together with the robot's parameters.
 
     Args:
-        experiment: Logs in efforts, those with currents by first guesses of the gains.
+        experiment: Logs in efforts, those with currents by first
+            guesses of the gains.
 
     Raises:
         InvalidInput: No log has currents, or rows are not motors.
@@ -121,12 +126,13 @@ def first_gains(
 ) -> dict[str, float]:
     """Return first guesses of the drive gains: given, of the robot file, or from the logs.
 
-    With logs in efforts and others in currents the guess is the ratio of their rms values. If
-    all logs have currents, the gain of the first motor must be known, and is the guess of those
-    that are not.
+    With logs in efforts and others in currents the guess is the ratio
+    of their rms values. If all logs have currents, the gain of the
+    first motor must be known, and is the guess of those that are not.
 
     Raises:
-        InvalidInput: All logs have currents, and the gain of the first motor is not known.
+        InvalidInput: All logs have currents, and the gain of the first
+            motor is not known.
     """
     gains = known_gains(model, given)
     motors = model.mechanism.actuated

@@ -55,8 +55,9 @@ def n_trajectory_coefficients(period: AveragedPeriod, harmonics: int) -> int:
 def cutoff_likelihood(period: AveragedPeriod, *, max_bins: int = MAX_CUTOFF_BINS) -> CutoffResult:
     """Choose the filter cut-off by likelihood, linear parameters profiled out; AH09 (24).
 
-    Where positions do not scatter, their errors vanish and there is nothing to choose: (24)
-    is then Gauss-Markov on the motion as it was processed (AH09 section 5).
+    Where positions do not scatter, their errors vanish and there is
+    nothing to choose: (24) is then Gauss-Markov on the motion as it was
+    processed (AH09 section 5).
     """
     if not period.scatters.any():
         return _likelihood_without_position_noise(period)

@@ -1,8 +1,9 @@
 """Fit load-dependent friction by Gauss-Newton iteration.
 
-With the transmitted efforts u(chi) the model is W(u) chi. Around an estimate it is J chi -
-s (see `TransmittedEffort.linearise`). A Gauss-Newton step is the linear fit of J chi to y +
-s; its covariance accounts for u being estimated from the same data.
+With the transmitted efforts u(chi) the model is W(u) chi. Around an
+estimate it is J chi - s (see `TransmittedEffort.linearise`). A
+Gauss-Newton step is the linear fit of J chi to y + s; its covariance
+accounts for u being estimated from the same data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from gough.identification.experiment import Experiment, build_experiment
 
 LOAD_FRICTION_STEPS = 60  # most Gauss-Newton steps
 MAX_LOAD_FRICTION_HALVINGS = 6  # of one step
-# A step must lower -2 log likelihood by this: parameters then move by 0.01 standard errors.
+# A step must lower -2 log likelihood by this: parameters then move by
+# 0.01 standard errors.
 MIN_LIKELIHOOD_GAIN = 1e-4
 EFFORT_ROUNDING = 1e-8  # of the effort: smaller residuals are rounding
 
@@ -30,9 +32,10 @@ EFFORT_ROUNDING = 1e-8  # of the effort: smaller residuals are rounding
 def linearise_load_friction(experiment: Experiment) -> Experiment:
     """Return the experiment linearised around the transmitted efforts that fit its logs best.
 
-    The first fit omits the load-dependent terms. The payload of a log is that of the robot
-    file. Steps are halved until the likelihood increases: full ones may alternate for ever
-    where efforts change their sign.
+    The first fit omits the load-dependent terms. The payload of a log
+    is that of the robot file. Steps are halved until the likelihood
+    increases: full ones may alternate for ever where efforts change
+    their sign.
     """
     mechanism = experiment.model.mechanism
     values = _fit_without_load_friction(experiment)

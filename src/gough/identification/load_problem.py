@@ -23,8 +23,9 @@ from gough.processing import MatchedLog, ProcessedLog, Processing, regression
 from gough.processing.processed_log import process_log
 from gough.processing.repetitions import period_motions
 
-# The scatter of few periods is not a reliable covariance: white noise is taken instead if there are
-# fewer degrees of freedom than so many for each parameter.
+# The scatter of few periods is not a reliable covariance: white noise
+# is taken instead if there are fewer degrees of freedom than so many
+# for each parameter.
 MIN_PERIOD_FREEDOM = 3
 
 
@@ -33,10 +34,13 @@ class Unloaded(NamedTuple):
 
     base: BaseParameters
     values: FloatArray  # of the base parameters, (b,)
-    # of the errors of these values and, after them, of drive gains, (b + g, b + g)
+    # of the errors of these values and, after them, of drive gains, (b
+    # + g, b + g)
     covariance: FloatArray
-    gains: tuple[tuple[str, float], ...]  # identified ones by motor, in that order
-    standard: Mapping[str, float]  # standard parameters with the same efforts, by name
+    # identified ones by motor, in that order
+    gains: tuple[tuple[str, float], ...]
+    # standard parameters with the same efforts, by name
+    standard: Mapping[str, float]
 
 
 def unloaded_robot(
@@ -84,10 +88,11 @@ def unloaded_robot(
 def _evenly_inflated(estimate: Estimate) -> FloatArray:
     """Return the covariance of noise times one inflation factor for all parameters, (p, p).
 
-    Errors of nearly collinear parameters cancel in the efforts. They no longer do where
-    variances were inflated one by one (by blocks, logs, or the scatter of few repetitions):
-    the mean factor is used instead. On a real hexapod the model's contribution to the
-    standard error of a load's mass is 0.1 kg with it, and 74 kg without.
+    Errors of nearly collinear parameters cancel in the efforts. They no
+    longer do where variances were inflated one by one (by blocks, logs,
+    or the scatter of few repetitions): the mean factor is used instead.
+    On a real hexapod the model's contribution to the standard error of
+    a load's mass is 0.1 kg with it, and 74 kg without.
     """
     components = {component.kind: component for component in estimate.sources}
     noise_std = estimate.noise_std
@@ -110,9 +115,10 @@ def load_problem(
 ) -> LoadProblem:
     """Return the regression of the load: the effort minus that of the unloaded robot.
 
-    Periods that are averaged elsewhere follow one another, each with its own motion,
-    low-passed as the mean one is, and its own effort: a change in time is visible, and
-    differences between periods are noise.
+    Periods that are averaged elsewhere follow one another, each with
+    its own motion, low-passed as the mean one is, and its own effort: a
+    change in time is visible, and differences between periods are
+    noise.
 
     Args:
         model: The robot.
@@ -133,7 +139,8 @@ def load_problem(
         whole, friction = _with_joints_at_rest(model, carrying, whole, unloaded)
         blocks.append(_beyond(whole, unloaded))
         errors.append(np.concatenate([_model_error(whole, unloaded), friction], axis=2))
-        # Squares of the change of [W y] by position noise, for pairs of rows, (r, r, 11, 11).
+        # Squares of the change of [W y] by position noise, for pairs of
+        # rows, (r, r, 11, 11).
         n_periods = processed.periods if processed.periodic else 1  # noise of a single one
         used_rows = (whole.n_valid > 0)[:, None]
         for pair in perturbed_pairs(processed, rng):
@@ -205,8 +212,9 @@ def _with_joints_at_rest(
 ) -> tuple[Regression, FloatArray]:
     """Make rows valid that never are as joints are at rest, and return their friction, (t, r, k).
 
-    Coulomb friction of a joint at rest is constant within +-f: its standard deviation is
-    f / sqrt(3). With that uncertainty gravity is measured on a robot at rest.
+    Coulomb friction of a joint at rest is constant within +-f: its
+    standard deviation is f / sqrt(3). With that uncertainty gravity is
+    measured on a robot at rest.
     """
     never_valid = whole.n_valid == 0
     if whole.mask is None or not never_valid.any():

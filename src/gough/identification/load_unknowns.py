@@ -27,15 +27,21 @@ from gough.fitting.noise_information import MIN_OBSERVED_RATIO
 from gough.fitting.pseudo_inertia import pseudo_inertia
 from gough.fitting.regression import Regression
 
-# A parameter is observed if its standard error is below this fraction of the largest it can be.
+# A parameter is observed if its standard error is below this fraction
+# of the largest it can be.
 OBSERVED_LOAD_FRACTION = 0.5
-# A load is physically inconsistent if it violates a condition by so many standard errors.
+# A load is physically inconsistent if it violates a condition by so
+# many standard errors.
 INCONSISTENT_SIGMAS = 2.0
-# Iterations of the heaviest load and its unobserved mass: to 1e-3 if they contract by 4/5 each.
+# Iterations of the heaviest load and its unobserved mass: to 1e-3 if
+# they contract by 4/5 each.
 HEAVIEST_LOAD_ITERATIONS = 30
-NEGLIGIBLE_CONTRAST = 0.01  # of a combination, in units of what a load can have
-HEAVIEST_LOAD_SIGMAS = 3.0  # standard errors added to the mass for the heaviest load
-# Without a weighed mass: so many times the load whose weight is the largest effort.
+# of a combination, in units of what a load can have
+NEGLIGIBLE_CONTRAST = 0.01
+# standard errors added to the mass for the heaviest load
+HEAVIEST_LOAD_SIGMAS = 3.0
+# Without a weighed mass: so many times the load whose weight is the
+# largest effort.
 MAX_LOAD_RATIO = 10.0
 # power of length in the units of a load's parameters
 LENGTH_POWER = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])
@@ -56,9 +62,12 @@ class Load:
 
     # unobserved parameters are 0 with the prior standard deviation
     estimate: Estimate
-    observed: tuple[bool, ...]  # which parameters the motion determines, or were given, (10,)
-    hidden: tuple[str, ...]  # combinations that the motion does not determine, in words
-    combinations: tuple[LoadCombination, ...]  # of several parameters that it determines
+    # which parameters the motion determines, or were given, (10,)
+    observed: tuple[bool, ...]
+    # combinations that the motion does not determine, in words
+    hidden: tuple[str, ...]
+    # of several parameters that it determines
+    combinations: tuple[LoadCombination, ...]
     physical: bool  # physically consistent within the standard errors
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -117,7 +126,8 @@ class LoadUnknowns(NamedTuple):
             data: Equations of the load.
             mass: Of the load, if it is known. [kg]
             place: Of its centre of mass, if that is known, (3,). [m]
-            reach: How far it may extend; the size of the robot by default. [m]
+            reach: How far it may extend; the size of the robot by
+                default. [m]
         """
         point_mass = np.eye(10)[0]  # a kilogram at the place
         first_free = 1
@@ -166,9 +176,9 @@ class LoadUnknowns(NamedTuple):
     ) -> tuple[LoadFit, FloatArray]:
         """Return the fit of the unknowns and their prior standard deviation, (p,).
 
-        The prior follows from the heaviest load: the estimated mass plus three standard
-        errors and its unobserved mass, which follows from the prior. A few iterations find
-        both.
+        The prior follows from the heaviest load: the estimated mass
+        plus three standard errors and its unobserved mass, which
+        follows from the prior. A few iterations find both.
         """
         reduced = self.reduce(problem)
         prior = self.prior(self.mass)
@@ -237,12 +247,14 @@ def _determined_combinations(
 ) -> Iterator[LoadCombination]:
     """Yield the combinations of several parameters that do not change along hidden directions.
 
-    With one parameter d for each hidden direction, which then reads x_d + sum_j B_dj x_j,
-    the combinations x_j - sum_d B_dj x_d are the same for all loads that look alike.
+    With one parameter d for each hidden direction, which then reads x_d +
+    sum_j B_dj x_j, the combinations x_j - sum_d B_dj x_d are the same for all
+    loads that look alike.
 
     Args:
         estimate: The load.
-        directions: Changes of the parameters that the motion does not show, (k, 10).
+        directions: Changes of the parameters that the motion does not
+            show, (k, 10).
         prior_std: How large parameters can be, (10,).
         unknowns: Parameters by unknowns, (10, p).
         observable: What the equations determine of the unknowns.
@@ -279,8 +291,8 @@ def _determined_combinations(
 def _physically_consistent(values: FloatArray, covariance: FloatArray, reach: float) -> bool:
     """Return whether a body can have these parameters, within their standard errors.
 
-    Along no eigenvector e of the pseudo-inertia J is e^T J e below zero by more than
-    `INCONSISTENT_SIGMAS` standard errors.
+    Along no eigenvector e of the pseudo-inertia J is e^T J e below zero
+    by more than `INCONSISTENT_SIGMAS` standard errors.
     """
     scale = reach ** -LENGTH_POWER.astype(float)
     axes = np.linalg.eigh(pseudo_inertia(values * scale))[1].T

@@ -19,7 +19,8 @@ from gough.logs.recording_sources import RecordingSource
 from gough.processing import Processing, choose_processing, in_robot_order
 from gough.processing.many_logs import Bad, Carrying, Job, divide_logs, open_log
 
-PROCESSING_SAMPLE_LOGS = 8  # logs that processing is chosen on, evenly spaced by name
+# logs that processing is chosen on, evenly spaced by name
+PROCESSING_SAMPLE_LOGS = 8
 MAX_SAMPLED_LENGTH = 100_000  # samples of a long log that are read for that
 
 
@@ -93,8 +94,10 @@ def carrying_of(model: Model, sample: Sequence[Recording], channel: str | None) 
 
     Args:
         model: The robot.
-        sample: Some logs, from which the levels of the signal are taken.
-        channel: Extra channel that says when the payload is carried; None if there is none.
+        sample: Some logs, from which the levels of the signal are
+            taken.
+        channel: Extra channel that says when the payload is carried;
+            None if there is none.
     """
     if channel is None:
         return None

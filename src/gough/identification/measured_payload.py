@@ -13,7 +13,8 @@ from gough.engine import Model
 from gough.logs.recording import Recording
 from gough.mechanism.types import Payload
 
-# Name of a payload whose mass was measured and which the robot file does not declare.
+# Name of a payload whose mass was measured and which the robot file
+# does not declare.
 UNDECLARED_PAYLOAD = "load"
 
 
@@ -25,8 +26,8 @@ def payload_of(
     Args:
         model: The robot.
         loaded: Logs with the payload.
-        text: A name of the robot file, measured values (`mass=1.983`), both
-            (`disc:m=1.983,mx=0`), or None.
+        text: A name of the robot file, measured values (`mass=1.983`),
+            both (`disc:m=1.983,mx=0`), or None.
     """
     name, measured = _parse_payload(text or "")
     if text is not None and not loaded:
@@ -99,7 +100,8 @@ def known_payload(
 ) -> dict[str, float]:
     """Return the known parameters of a payload by full name, e.g. `payload.calibration.m`.
 
-    They are the measured ones, or without any those that the robot file says are known.
+    They are the measured ones, or without any those that the robot file
+    says are known.
     """
     payload = model.mechanism.payload(name)
     if measured is None:

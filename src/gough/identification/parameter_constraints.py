@@ -1,7 +1,7 @@
 """Parameters that are fixed, tied or bounded by name: the estimate under these constraints.
 
-A user may name any standard parameter s, although only b = M s of them acts on the efforts. The
-stated equations R s = c have two effects:
+A user may name any standard parameter s, although only b = M s of them
+acts on the efforts. The stated equations R s = c have two effects:
 
 - Where a combination U R of them is one of the base parameters, U R = A M, it constrains the fit:
   A b = U c. With the estimate x and its covariance S
@@ -14,8 +14,8 @@ stated equations R s = c have two effects:
   `rod.mx` known, `platform.m` follows from `platform.mR = platform.m + 7.5 rod.mx`. Every standard
   parameter that b and R s = c determine together, but b alone does not, is a derived parameter.
 
-Bounds give the nearest point to x' in the metric of S' inside of them; those that are reached then
-act as equalities.
+Bounds give the nearest point to x' in the metric of S' inside of them;
+those that are reached then act as equalities.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from gough.fitting.regression import Regression
 from gough.fitting.solve import null_space
 
 Bounds = Mapping[str, tuple[float, float]]
-COMBINATION_ROUNDING = 1e-8  # of rows that express parameters by others, relative
-CONTRADICTION_ROUNDING = 1e-6  # of stated values that other stated values imply, relative
+# of rows that express parameters by others, relative
+COMBINATION_ROUNDING = 1e-8
+# of stated values that other stated values imply, relative
+CONTRADICTION_ROUNDING = 1e-6
 REACHED_RATIO = 1e-9  # of the standard error, within which a bound is reached
 SHOWN_DERIVED = 6  # derived parameters in a notice
 TIED_TEXT = re.compile(r"\s*(?:([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\*?\s*)?(\S+)\s*")
@@ -64,7 +66,8 @@ class ConstrainedEstimate(Record):
 
     estimate: Estimate
     stated: tuple[StatedEquation, ...]
-    # standard parameters that the estimate and the stated equations determine together
+    # standard parameters that the estimate and the stated equations
+    # determine together
     derived: ParameterTable
 
 
@@ -101,9 +104,12 @@ class _Space:
 
     estimate: Estimate
     base: BaseParameters  # those of the estimate
-    names: tuple[str, ...]  # standard parameters, then estimated ones that are none (gains), (n,)
+    # standard parameters, then estimated ones that are none (gains),
+    # (n,)
+    names: tuple[str, ...]
     matrix: FloatArray  # (p, n)
-    stated: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (k, n)
+    # (k, n)
+    stated: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     targets: FloatArray = field(default_factory=lambda: np.zeros(0))  # (k,)
 
     @classmethod
@@ -170,8 +176,10 @@ class _Space:
             rows: Combinations of the parameters in `names`, (m, n).
 
         Returns:
-            Weights of the estimated parameters, (m, p), constants, (m,), and the largest error
-            of the expression, (m,), above `COMBINATION_ROUNDING` where there is none.
+            Weights of the estimated parameters, (m, p), constants,
+                (m,), and the largest error
+            of the expression, (m,), above `COMBINATION_ROUNDING` where
+                there is none.
         """
         known = np.vstack([self.matrix, self.stated])
         weights = np.linalg.lstsq(known.T, rows.T, rcond=COMBINATION_ROUNDING)[0].T
@@ -224,11 +232,13 @@ def constrained(
         base: Its base parameters.
         fixed: Values by name of a base or standard parameter.
         bounds: Lowest and highest value by such a name.
-        tied: Another parameter, perhaps with a factor, by name: `{"b.m": "0.5 * a.m"}`.
+        tied: Another parameter, perhaps with a factor, by name:
+            `{"b.m": "0.5 * a.m"}`.
 
     Raises:
-        InvalidInput: There is no such parameter, what is asked for contradicts itself, or a bound
-            is on a parameter that the efforts do not determine.
+        InvalidInput: There is no such parameter, what is asked for
+            contradicts itself, or a bound is on a parameter that the
+            efforts do not determine.
     """
     twice = [name for name in fixed if name in bounds]
     if twice:
@@ -277,8 +287,8 @@ def split_combinations(
 ) -> FloatArray:
     """Return standard parameters with the efforts of base values that keep stated equations, (p,).
 
-    Of all such values those are returned that differ least from the base values in the columns
-    of `base.independent`.
+    Of all such values those are returned that differ least from the
+    base values in the columns of `base.independent`.
     """
     standard = np.zeros(len(base.standard))
     standard[list(base.independent)] = values
@@ -347,7 +357,8 @@ def _bounded(
 ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
     """Return values and covariance inside of bounds, and the bounds that are reached.
 
-    These are rows of the estimated parameters, (p,), by the name of what is bounded.
+    These are rows of the estimated parameters, (p,), by the name of
+    what is bounded.
     """
     from scipy.optimize import lsq_linear  # here, because it takes long to import
 

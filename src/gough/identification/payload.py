@@ -36,10 +36,12 @@ from gough.logs.readers import Log, as_recordings
 from gough.logs.recording import Recording
 from gough.processing import MatchedLog, Processing, choose_processing, raised_cutoff
 
-# Samples near a change are omitted if so many for each parameter remain.
+# Samples near a change are omitted if so many for each parameter
+# remain.
 MIN_SAMPLES_PER_LOAD_PARAMETER = 3
-# One load does not explain a log if the residual is so many times that of the unloaded robot, and
-# more than this fraction of the effort of the load.
+# One load does not explain a log if the residual is so many times that
+# of the unloaded robot, and more than this fraction of the effort of
+# the load.
 MAX_LOAD_RESIDUAL_RATIO = 3.0
 MAX_UNEXPLAINED_LOAD = 0.3
 
@@ -230,11 +232,13 @@ def payload(
     Args:
         model: The robot, also by name or path.
         recordings: Logs with the load, one after the other.
-        settings: What is known of it; single options may be given by name instead.
-        result: Identification of the unloaded robot: its parameters with their covariance,
-            its processing and drive gains are used where others are not given.
-        values: Standard parameters of the unloaded robot, (p,), taken as exact; the robot
-            file's by default.
+        settings: What is known of it; single options may be given by
+            name instead.
+        result: Identification of the unloaded robot: its parameters
+            with their covariance, its processing and drive gains are
+            used where others are not given.
+        values: Standard parameters of the unloaded robot, (p,), taken
+            as exact; the robot file's by default.
         gains: Drive gains for logs with currents.
         options: Settings by name.
     """
@@ -379,7 +383,8 @@ def _clock(data: Regression) -> FloatArray:
 def _filter_time(data: Regression, clock: FloatArray, processing: Processing) -> FloatArray:
     """Return the time in units over which filters smear a change, (t,).
 
-    The unit is a period where periods are averaged, else 2 / cut-off, else a sample.
+    The unit is a period where periods are averaged, else 2 / cut-off,
+    else a sample.
     """
     if data.group is not None and processing.method in ("explicit", "implicit"):
         return data.group.astype(float)
@@ -393,7 +398,8 @@ def _samples_between(
 ) -> list[IntArray]:
     """Return the samples between changes.
 
-    Those over which filters smear a change are omitted if enough others remain.
+    Those over which filters smear a change are omitted if enough others
+    remain.
     """
     end = len(filter_time)
     edges = [0, *(int(load_blocks.edges[cut]) for cut in cuts), end]

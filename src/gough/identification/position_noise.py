@@ -28,9 +28,11 @@ from gough.processing import (
 )
 from gough.processing.processed_log import process_log
 
-# Attenuation bias by position noise below this many standard errors is ignored.
+# Attenuation bias by position noise below this many standard errors is
+# ignored.
 NEGLIGIBLE_ATTENUATION = 0.1
-# Perturbations of the positions of a log alone, each of another block of a long one.
+# Perturbations of the positions of a log alone, each of another block
+# of a long one.
 N_PERTURBATIONS = 4
 # A log without periods is perturbed in blocks of so many samples.
 PERTURBED_SAMPLES = 20000
@@ -40,10 +42,10 @@ PERTURBED_SAMPLES = 20000
 def add_position_noise_effects(experiment: Experiment, estimate: Estimate) -> Estimate:
     """Add the effects of position noise to an estimate: signal-to-noise ratio and attenuation.
 
-    `information` becomes the signal-to-noise ratio of each regressor column. The values are
-    not corrected for attenuation, as the noise of real logs is not known exactly: the
-    standard errors are widened by it instead. Drive gains among the parameters have
-    neither.
+    `information` becomes the signal-to-noise ratio of each regressor
+    column. The values are not corrected for attenuation, as the noise
+    of real logs is not known exactly: the standard errors are widened
+    by it instead. Drive gains among the parameters have neither.
     """
     noise = _position_noise(experiment, estimate)
     information = np.full(len(estimate), np.nan)
@@ -114,7 +116,8 @@ def _regression_as_recorded(experiment: Experiment, log: ProcessedLog) -> Regres
 def _widened_by(estimate: Estimate, bias: FloatArray) -> Estimate:
     """Return the estimate with standard errors widened by an attenuation bias, (p,).
 
-    Nothing changes if the bias is negligible beside the standard errors.
+    Nothing changes if the bias is negligible beside the standard
+    errors.
     """
     ratio = np.abs(bias) / np.maximum(estimate.std, TINY)
     worst = int(np.argmax(ratio))
@@ -139,7 +142,8 @@ def perturbed_pairs(
 ) -> Iterator[tuple[ProcessedLog, ProcessedLog]]:
     """Yield so many blocks of a log, each without and with added position noise.
 
-    A log that is short or averaged over its periods is one block, perturbed several times.
+    A log that is short or averaged over its periods is one block,
+    perturbed several times.
     """
     matched = log.whole_log
     if log.periodic or len(matched) <= PERTURBED_SAMPLES:

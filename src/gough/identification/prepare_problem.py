@@ -1,6 +1,7 @@
 """What is identified, and the problem that it states for the estimators.
 
-Constants of joint terms, joint terms that are chosen and drive gains are part of it.
+Constants of joint terms, joint terms that are chosen and drive gains
+are part of it.
 """
 
 from __future__ import annotations
@@ -51,13 +52,17 @@ CONSTANT_TOLERANCE = 1e-4  # relative change of the constants that ends them
 class IdentificationTask:
     """What is identified: a robot, its logs by their use, and how."""
 
-    model: Model  # the robot; with the payload that was weighed, if its file has none
-    recordings: Sequence[Recording]  # without payload; without `loaded`, each with its payload
+    # the robot; with the payload that was weighed, if its file has none
+    model: Model
+    # without payload; without `loaded`, each with its payload
+    recordings: Sequence[Recording]
     loaded: Sequence[Recording] = ()  # with a known payload
     held_out: Sequence[Recording] = ()  # to validate on
-    whole: BlockStatistics | None = None  # of all logs, where `recordings` are a sample of them
+    # of all logs, where `recordings` are a sample of them
+    whole: BlockStatistics | None = None
     settings: IdentifySettings = field(default_factory=IdentifySettings)  # how
-    estimators: Mapping[str, Estimator]  # by name, the first is the one asked for
+    # by name, the first is the one asked for
+    estimators: Mapping[str, Estimator]
 
     @property
     def gains(self) -> dict[str, float]:
@@ -82,13 +87,15 @@ class IdentificationTask:
 class PreparedProblem:
     """Processed logs with the problem they state."""
 
-    logs: Experiment | CurrentsProblem  # currents as long as the drive gains are not known
+    # currents as long as the drive gains are not known
+    logs: Experiment | CurrentsProblem
     # constants of joint terms that were fitted, by full name
     constants: Mapping[str, float] = field(default_factory=dict)
     # joint terms beside those of the robot file
     added_terms: AddedTerms = field(default_factory=AddedTerms)
     gains: JointGains | None = None  # drive gains found without a payload
-    held_out: Experiment | None = None  # logs to validate on, where they are in efforts
+    # logs to validate on, where they are in efforts
+    held_out: Experiment | None = None
 
     @property
     def problem(self) -> LinearProblem | GainProblem:
@@ -141,7 +148,8 @@ def read_task(
 def _divided_by_payload(task: IdentificationTask, channel: str) -> IdentificationTask:
     """Return the task with its logs divided where a channel tells that the payload is carried.
 
-    Segments with the payload become loaded logs, and held-out ones name it.
+    Segments with the payload become loaded logs, and held-out ones name
+    it.
     """
     divided = divide_by_signal(task.recordings, channel)
     loaded = [*divided.loaded, *task.loaded]

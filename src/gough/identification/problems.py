@@ -35,7 +35,8 @@ class AveragedPeriodProblem:
     """One averaged period of a repeated motion, with the errors of its positions."""
 
     period: AveragedPeriod
-    skip_long: bool = False  # raise instead of a fit of more than about a minute
+    # raise instead of a fit of more than about a minute
+    skip_long: bool = False
 
     @cached_property
     def cutoff(self) -> CutoffResult:
@@ -69,7 +70,8 @@ class RobotBodyProblem:
     base: BaseParameters  # its base parameters
     regression: LinearProblem  # the linear problem
     start: Estimate  # an estimate of it
-    total_mass: float | None = None  # of all bodies of the robot, if it was weighed [kg]
+    # of all bodies of the robot, if it was weighed [kg]
+    total_mass: float | None = None
 
     @property
     def prior(self) -> ParameterTable:
@@ -125,11 +127,12 @@ class SimulatedLogs:
     def simulate(self, values: Mapping[str, float], /, **settings: Any) -> Sequence[Any]:
         """Return a simulation of each log with these base parameters; needs `gough.virtual`.
 
-        The robot follows the commanded positions of the log, or the recorded ones where no
-        command was recorded.
+        The robot follows the commanded positions of the log, or the
+        recorded ones where no command was recorded.
 
         Args:
-            values: Base parameters by name; those of the robot file for the others.
+            values: Base parameters by name; those of the robot file for
+                the others.
             settings: Options of `gough.simulate`, e.g. the controller.
         """
         simulate = import_module("gough.virtual.closed_loop").simulate

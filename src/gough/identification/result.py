@@ -58,10 +58,12 @@ RESULT_FORMAT = 3  # version of the stored files
 MAX_PLOTTED_SAMPLES = 4000  # of each log, kept for plots
 RESULT_FILE = "estimate.json"
 FITS_FILE = "fits.npz"
-VALID_FRACTION = "valid fraction of"  # begins the figures of valid equations by row in `quality`
+# begins the figures of valid equations by row in `quality`
+VALID_FRACTION = "valid fraction of"
 FIT_ARRAYS = ("time", "measured", "predicted", "q", "used")
 FRICTION_PLOT_POINTS = 401
-# Rules whose info is printed with the headline: it belongs to the verdict.
+# Rules whose info is printed with the headline: it belongs to the
+# verdict.
 FIRST_INFO_RULES = (
     "robot file",
     "not noticed",
@@ -70,7 +72,8 @@ FIRST_INFO_RULES = (
     "diagnosis",
     "corrected files",
 )
-# Common factor between masses and those of the robot file from which the headline states it.
+# Common factor between masses and those of the robot file from which
+# the headline states it.
 LARGE_FILE_FACTOR = 1.5
 
 
@@ -84,7 +87,8 @@ class Fit(Record):
     measured: FloatArray  # effort, (t, r)
     predicted: FloatArray
     q: FloatArray  # all coordinates, for the animation, (t, n) [m or rad]
-    used: BoolArray  # valid equations; those near velocity reversals are not, (t, r)
+    # valid equations; those near velocity reversals are not, (t, r)
+    used: BoolArray
 
 
 def fits_of(
@@ -121,52 +125,65 @@ class Identification(Record):
 
     robot: str  # name, or path of its file
     estimator: str  # which of `estimates` is the result
-    estimate: Estimate  # base parameters, and drive gains and payload parameters if asked
+    # base parameters, and drive gains and payload parameters if asked
+    estimate: Estimate
     base: BaseParameters  # the base parameters
     tied: bool  # parameters of equal legs were
     # parameters that were fixed or tied by name
     stated: tuple[StatedEquation, ...] = ()
     # standard parameters that follow from the estimate with these
     derived: ParameterTable = field(default_factory=no_parameters)
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)  # by name of the estimator
+    # by name of the estimator
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
     # guaranteed interval enclosures, by name
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     validation: Validation
     # all that the user should know: errors, warnings, info
     notices: tuple[Notice, ...] = ()
-    # faults that explain the residual, where there are warnings or errors
+    # faults that explain the residual, where there are warnings or
+    # errors
     diagnosis: Diagnosis | None = None
     # drive gains that turned currents into efforts, by joint
     nominal_gains: Mapping[str, float] = field(default_factory=dict)
-    # units of the drive gains by joint, e.g. `N m per %`; empty where efforts were recorded
+    # units of the drive gains by joint, e.g. `N m per %`; empty where
+    # efforts were recorded
     gain_units: Mapping[str, str] = field(default_factory=dict)
-    # measured payload parameters from which drive gains were identified, by full name
+    # measured payload parameters from which drive gains were
+    # identified, by full name
     known: Mapping[str, float] = field(default_factory=dict)
-    # physically consistent inertial parameters by body [kg, kg m, kg m2]
+    # physically consistent inertial parameters by body [kg, kg m, kg
+    # m2]
     bodies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     # coefficients of joint terms estimated with them
     joint_terms: Mapping[str, float] = field(default_factory=dict)
-    # fraction of the information on each of these parameters that is the data's: 1 is the data's,
-    # 0 the robot file's
+    # fraction of the information on each of these parameters that is
+    # the data's: 1 is the data's, 0 the robot file's
     determined: Mapping[str, float] = field(default_factory=dict)
-    # rms residual over rms effort of all samples of the identification logs, rests and reversals
-    # too, by row
+    # rms residual over rms effort of all samples of the identification
+    # logs, rests and reversals too, by row
     relative_all: Mapping[str, float] = field(default_factory=dict)
-    # `[[term]]` tables of the joint terms that were added to those of the robot file
+    # `[[term]]` tables of the joint terms that were added to those of
+    # the robot file
     added_terms: str = ""
     # of joint terms that were fitted
     constants: FittedConstants = field(default_factory=FittedConstants)
     fits: tuple[Fit, ...] = ()  # efforts for figures, by log
     # figures of the data by log
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    history: tuple[str, ...] = ()  # steps of the choice of essential parameters, in words
+    # steps of the choice of essential parameters, in words
+    history: tuple[str, ...] = ()
     # every option: the same logs give the same result
     settings: Mapping[str, Any] = field(default_factory=dict)
-    choice: ProcessingChoice | None = None  # processing of the logs and its candidates
-    logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names by use
-    digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the names in `quality`
-    structures: ModelChoice | None = None  # friction structures and terms that were compared
-    beside: tuple[str, ...] = ()  # names of the files saved with it: the robot file, a study
+    # processing of the logs and its candidates
+    choice: ProcessingChoice | None = None
+    # names by use
+    logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # SHA-256 by the names in `quality`
+    digests: Mapping[str, str] = field(default_factory=dict)
+    # friction structures and terms that were compared
+    structures: ModelChoice | None = None
+    # names of the files saved with it: the robot file, a study
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notices", ordered(self.notices))
@@ -187,9 +204,10 @@ class Identification(Record):
     def headline(self) -> str:
         """Robot, level, causes and prediction in one sentence.
 
-        Where no cause is named, the rules that warn follow. A large factor between the masses
-        and those of the robot file is stated, although logs cannot show whether the file or the
-        efforts are wrong.
+        Where no cause is named, the rules that warn follow. A large
+        factor between the masses and those of the robot file is stated,
+        although logs cannot show whether the file or the efforts are
+        wrong.
         """
         sentence = f"{self.robot}: {self.level.upper()} - "
         causes = [] if self.diagnosis is None else self.diagnosis.causes
@@ -253,8 +271,8 @@ class Identification(Record):
     def plot_friction(self, robot: Robot | None = None, *, speed: float = 1.0) -> Any:
         """Draw the friction of each joint over its velocity; returns the axes.
 
-        The band is two standard errors. Terms that depend on other joints are omitted;
-        internal states are in equilibrium.
+        The band is two standard errors. Terms that depend on other
+        joints are omitted; internal states are in equilibrium.
 
         Args:
             robot: Needed where the robot file has terms of its own.
@@ -338,7 +356,8 @@ class Identification(Record):
             if wanted != getattr(default, option.name):
                 given[option.name] = wanted
         if "cutoff" in given or "method" in given:
-            # decimation, exclusion window and dead bands depend on these
+            # decimation, exclusion window and dead bands depend on
+            # these
             used = replace(default, method=used.method, cutoff=used.cutoff)
         return replace(used, **given)
 
@@ -358,9 +377,11 @@ class Identification(Record):
     def standard(self, model: Robot) -> FloatArray:
         """Return standard parameters with the same efforts as the estimate, (p,).
 
-        Each base value is given to the standard parameter of its column. They are not
-        physically consistent body by body (use the `feasible` estimate for that), but give
-        exactly the model's efforts. Parameters that were fixed or tied by name are as stated.
+        Each base value is given to the standard parameter of its
+        column. They are not physically consistent body by body (use the
+        `feasible` estimate for that), but give exactly the model's
+        efforts. Parameters that were fixed or tied by name are as
+        stated.
         """
         model = as_model(model)
         names = []
@@ -455,8 +476,8 @@ class Identification(Record):
     def summary(self) -> str:
         """Return the result as plain text.
 
-        First the headline and what decides about using the model, then the tables, then the
-        other notices.
+        First the headline and what decides about using the model, then
+        the tables, then the other notices.
         """
         first: list[Notice] = []
         others: list[Notice] = []

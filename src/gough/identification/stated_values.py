@@ -13,8 +13,8 @@ from gough.fitting.estimate import Estimate
 from gough.identification.measured_payload import payload_of
 from gough.logs.recording import Recording
 
-# A stated value is contradicted if its deviation has a probability below this and exceeds this
-# fraction of the value.
+# A stated value is contradicted if its deviation has a probability
+# below this and exceeds this fraction of the value.
 CONTRADICTION_PROBABILITY = 1e-3
 MATERIAL_DEVIATION = 0.005
 
@@ -60,8 +60,8 @@ def stated_payload_notices(
         model: The robot.
         loaded: Logs with the payload.
         text: What was stated, e.g. `mass=1.983`.
-        estimate: With the payload among its parameters; drive gains need what was stated, and
-            then the payload is not.
+        estimate: With the payload among its parameters; drive gains
+            need what was stated, and then the payload is not.
     """
     payload, measured = payload_of(model, loaded, text)
     notices = []

@@ -20,7 +20,8 @@ from gough.fitting.problem import Estimator
 from gough.fitting.regression import Regression
 from gough.identification.term_choice import TermChoice
 
-STRUCTURE_TIE_RATIO = 1.01  # times the best held-out error: as good as the best
+# times the best held-out error: as good as the best
+STRUCTURE_TIE_RATIO = 1.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,10 @@ class FrictionStructure:
 
     name: str  # in words
     parameters: int  # number of parameters of the model with it
-    correlation_condition: float | None  # condition number of the correlation matrix (AH09)
-    residual: float | None  # relative to the effort, root mean square over the rows
+    # condition number of the correlation matrix (AH09)
+    correlation_condition: float | None
+    # relative to the effort, root mean square over the rows
+    residual: float | None
     held_out: float | None  # the same of the held-out logs
     reason: str = ""  # why there is no estimate
 
@@ -60,9 +63,11 @@ class ModelChoice:
 
     friction: tuple[FrictionStructure, ...]  # from none to that of all joints
     symmetry: tuple[selection.Symmetry, ...]  # F-tests of equal legs
-    weak: tuple[selection.WeakDirection, ...]  # combinations that the data determine least
+    # combinations that the data determine least
+    weak: tuple[selection.WeakDirection, ...]
     notices: tuple[Notice, ...] = ()  # on the comparison
-    terms: TermChoice = field(default_factory=TermChoice)  # additional joint terms
+    # additional joint terms
+    terms: TermChoice = field(default_factory=TermChoice)
 
     @property
     def advised(self) -> str | None:
@@ -201,8 +206,9 @@ def _rms(values: FloatArray) -> float:
 def friction_structures(model: Model, base: BaseParameters) -> dict[str, selection.Structure]:
     """Return no friction, each kind alone, all kinds of the motors, and of all joints.
 
-    The latter two also with the friction of equal legs tied. Only friction that the robot
-    file declares; offsets stay in all of them. Equal structures are named once.
+    The latter two also with the friction of equal legs tied. Only
+    friction that the robot file declares; offsets stay in all of them.
+    Equal structures are named once.
     """
     mechanism = model.mechanism
     standard_names = dict(zip(base.names, column_names(base)))
@@ -248,7 +254,8 @@ def _tied(names: Sequence[str], groups: Sequence[tuple[str, ...]]) -> list[str |
 def leg_groups(base: BaseParameters) -> tuple[tuple[str, ...], ...]:
     """Return groups of base parameters that are equal if the legs are.
 
-    Those of a group have the same name and regrouping formula but for the leg.
+    Those of a group have the same name and regrouping formula but for
+    the leg.
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for row, name in zip(base.matrix, base.names):

@@ -19,16 +19,19 @@ from gough.mechanism.types import Joint, Mechanism
 from gough.processing import ProcessedLog
 from gough.processing.processed_log import equations_of_samples
 
-# Constants that are tried: speeds and widths as fractions of a motor's top speed, distances of its
-# range, times in s. Tuned on six real robots (friction with an internal state wins between a
-# thirtieth and a third of a second).
+# Constants that are tried: speeds and widths as fractions of a motor's
+# top speed, distances of its range, times in s. Tuned on six real
+# robots (friction with an internal state wins between a thirtieth and a
+# third of a second).
 TRIED_CONSTANTS = {
     "speed": (0.02, 0.06, 0.2),
     "width": (0.02, 0.1),
     "time": (0.03, 0.1, 0.3),
     "distance": (0.003, 0.01, 0.03),
 }
-MAX_PITCHES = 3  # largest peaks of the residual over position that are tried as pitch of a ripple
+# largest peaks of the residual over position that are tried as pitch of
+# a ripple
+MAX_PITCHES = 3
 MAX_WAVES = 40.0  # of a ripple over a motor's range
 # Terms that only make sense together.
 COMBINED_TERMS = {
@@ -196,7 +199,8 @@ def with_candidates(
 ) -> tuple[Regression, Regression]:
     """Return the regression with the columns of candidates behind its own, fitted and recorded.
 
-    The second one has the same samples, with neither regressor nor efforts low-passed.
+    The second one has the same samples, with neither regressor nor
+    efforts low-passed.
     """
     problem = experiment.problem
     fitted = []

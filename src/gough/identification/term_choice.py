@@ -1,17 +1,19 @@
 """Joint terms that a robot file lacks: forward selection by blocked cross-validation.
 
-Every term that Gough knows is a candidate at every motor that lacks it, with a few values
-of its constants, and at all motors of one kind together. All candidates are compared on
-block statistics, so that hundreds of them take seconds. The rows are weighted by the
-residual of the model without candidates. The recorded effort is predicted, not the
-low-passed one of the fit, as when the processing is chosen: a low-pass removes most of the
-effect of friction at reversals.
+Every term that Gough knows is a candidate at every motor that lacks it,
+with a few values of its constants, and at all motors of one kind
+together. All candidates are compared on block statistics, so that
+hundreds of them take seconds. The rows are weighted by the residual of
+the model without candidates. The recorded effort is predicted, not the
+low-passed one of the fit, as when the processing is chosen: a low-pass
+removes most of the effect of friction at reversals.
 
-Whole logs are left out in turn where there are several, blocks of the log where there is
-one. A term is proposed if its gain passes the acceptance test of
-`gough.fitting.acceptance`, if it lowers the error of its motors in every log, if it makes
-no other joint materially worse in any, and if its coefficients are the same in all logs, or
-parts of one, within a factor of two: see `_TermComparison.same_in_every_fold`.
+Whole logs are left out in turn where there are several, blocks of the
+log where there is one. A term is proposed if its gain passes the
+acceptance test of `gough.fitting.acceptance`, if it lowers the error of
+its motors in every log, if it makes no other joint materially worse in
+any, and if its coefficients are the same in all logs, or parts of one,
+within a factor of two: see `_TermComparison.same_in_every_fold`.
 """
 
 from __future__ import annotations
@@ -41,22 +43,27 @@ from gough.identification.term_candidates import (
     with_candidates,
 )
 
-N_TERM_FOLDS = 5  # parts of a log that are left out in turn, where there is one log only
-FOLD_BORDER_SAMPLES = 3  # at the borders of a fold: the filters reach that far, so they are unused
+# parts of a log that are left out in turn, where there is one log only
+N_TERM_FOLDS = 5
+# at the borders of a fold: the filters reach that far, so they are
+# unused
+FOLD_BORDER_SAMPLES = 3
 MAX_TERM_BLOCKS = 40  # that the folds are divided into
 MIN_TERM_BLOCK_SAMPLES = 8  # of the shortest block
-# A term must lower the squared error of recorded efforts by what would take 1 % from the error of
-# low-passed ones: of the recorded efforts much is noise on some robots.
+# A term must lower the squared error of recorded efforts by what would
+# take 1 % from the error of low-passed ones: of the recorded efforts
+# much is noise on some robots.
 REQUIRED_ERROR_RATIO = 0.99
-# A joint that a term is not meant for may be predicted worse by this fraction of its rms effort.
+# A joint that a term is not meant for may be predicted worse by this
+# fraction of its rms effort.
 IMMATERIAL_EFFORT_FRACTION = 0.005
 MAX_PROPOSED_TERMS = 12
 # Best multiple of what other logs predict of a term. The error becomes larger below one half, by
 # |e - a c|^2 - |e|^2; above two, what this log would predict makes the error of others larger.
 COEFFICIENT_RATIOS = (0.5, 2.0)
 RATIO_CHANCE = 0.05  # of rejecting a ratio at one of its limits
-# Squared distance of a column from combinations of others, over its square: below it the logs do
-# not distinguish them.
+# Squared distance of a column from combinations of others, over its square:
+# below it the logs do not distinguish them.
 MIN_COLUMN_DISTANCE = 1e-6
 
 
@@ -68,9 +75,12 @@ class TermStep:
     terms: tuple[str, ...]  # names in robot files
     joints: tuple[str, ...]  # motors that get it
     constants: Mapping[str, Mapping[str, float]]  # by motor and name, SI
-    # range of what the terms depend on in the logs, by motor and quantity, SI
+    # range of what the terms depend on in the logs, by motor and
+    # quantity, SI
     validity: Mapping[str, Mapping[str, tuple[float, float]]]
-    before: float  # relative error of recorded efforts that were left out, rows weighted
+    # relative error of recorded efforts that were left out, rows
+    # weighted
+    before: float
     after: float  # the same with the term
 
     def row(self) -> list[str]:
@@ -93,9 +103,11 @@ class TermChoice:
     """The smallest set of terms that predicts best, and the gain of each term alone."""
 
     steps: tuple[TermStep, ...] = ()  # in the order in which they were taken
-    alone: tuple[TermStep, ...] = ()  # best placement of each term by itself, also if it is worse
+    # best placement of each term by itself, also if it is worse
+    alone: tuple[TermStep, ...] = ()
     folds: str = "blocks"  # what was left out in turn; or `logs`
-    # relative errors of held-out logs by row, without and with the proposed terms
+    # relative errors of held-out logs by row, without and with the
+    # proposed terms
     held_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def summary(self) -> str:
@@ -134,14 +146,16 @@ class _Trial(NamedTuple):
 def choose_terms(experiment: Experiment, held_out: Experiment | None = None) -> TermChoice:
     """Propose joint terms that a robot file lacks.
 
-    Held-out logs show what the proposed terms are worth; they do not decide.
+    Held-out logs show what the proposed terms are worth; they do not
+    decide.
     """
     problem = experiment.problem
     blocks = term_blocks(problem)
     statistics = statistics_by_label(problem, blocks.label, blocks.n_blocks)
     weights = weighted_fit(statistics).weights
-    # Fixed weights: directions that the logs hardly determine stay small, so that the
-    # transmitted effort of load-dependent friction holds on other logs, too.
+    # Fixed weights: directions that the logs hardly determine stay
+    # small, so that the transmitted effort of load-dependent friction
+    # holds on other logs, too.
     first_values = solve_normal_equations(statistics.weighted(weights).grams.sum(axis=(0, 1)))
     standard = standard_from_base(experiment.model, experiment.base, first_values)[0]
     model = experiment.model.with_transmitted_effort(standard)
@@ -205,8 +219,8 @@ def _best_trial(
 ) -> _Trial | None:
     """Return the accepted trial with the fewest coefficients among the best; None if none is.
 
-    The test is corrected for the trials of this step: that suffices where hypotheses are
-    rejected one after the other (Holm).
+    The test is corrected for the trials of this step: that suffices
+    where hypotheses are rejected one after the other (Holm).
     """
     required = (1 - REQUIRED_ERROR_RATIO**2) * comparison.fitted_error(columns)
     total = squares.sum()
@@ -299,7 +313,8 @@ class _TermComparison:
         self._fold_grams = [fitted_grams[fold].sum(axis=0) for fold in blocks.folds]
         self._total_gram = np.sum(self._fold_grams, axis=0)
         recorded_statistics = statistics_by_label(recorded, blocks.label, blocks.n_blocks)
-        # Blocks and rows last, so that some columns are copied in long pieces.
+        # Blocks and rows last, so that some columns are copied in long
+        # pieces.
         grams_by_entry = np.moveaxis(recorded_statistics.grams, (0, 1), (2, 3))
         self._recorded_grams = np.ascontiguousarray(grams_by_entry)  # (p + 1, p + 1, b, r)
         self._effort_squares = self._recorded_grams[-1, -1] * weights
@@ -327,8 +342,8 @@ class _TermComparison:
     ) -> list[Candidate]:
         """Return the candidates with those of their terms that differ from given columns.
 
-        Friction that differs by direction adds one coefficient to a joint that has viscous
-        friction, not two.
+        Friction that differs by direction adds one coefficient to a
+        joint that has viscous friction, not two.
         """
         different = []
         for candidate in candidates:
@@ -366,7 +381,8 @@ class _TermComparison:
         """Return whether a trial lowers the errors of its motors in every log, and raises none.
 
         Args:
-            squares: Squared errors without the terms of the trial by block and row, (b, r).
+            squares: Squared errors without the terms of the trial by
+                block and row, (b, r).
             trial: The trial.
         """
         scope = self._scope(trial)
@@ -382,14 +398,16 @@ class _TermComparison:
     def same_in_every_fold(self, columns: Sequence[int], trial: _Trial) -> bool:
         """Return whether the coefficients of a trial are the same in all logs, or parts of one.
 
-        The other folds predict the change c of the efforts of a motor by the new terms. The
-        multiple a of it that fits the errors e of this fold best is one if the terms are true,
+        The other folds predict the change c of the efforts of a motor
+        by the new terms. The multiple a of it that fits the errors e of
+        this fold best is one if the terms are true,
 
             a = e^T c / c^T c,
 
-        with a standard error from the scatter between blocks. If it is beyond its limits by
-        more than chance, the terms stand for something else that depends on the motion, and
-        the next motion may be predicted worse with them although all these were not.
+        with a standard error from the scatter between blocks. If it is
+        beyond its limits by more than chance, the terms stand for
+        something else that depends on the motion, and the next motion
+        may be predicted worse with them although all these were not.
 
         Args:
             columns: Those of the model without the terms.

@@ -39,18 +39,23 @@ from gough.processing.choice import CUTOFF_RATIO
 if TYPE_CHECKING:
     from gough.identification.result import Identification
 
-# Relative prediction error of the worst joint below which a prediction is good, and fair.
+# Relative prediction error of the worst joint below which a prediction
+# is good, and fair.
 GOOD_ERROR = 0.10
 FAIR_ERROR = 0.25
-# A held-out error above so many times the error on the identification data is not due to noise.
+# A held-out error above so many times the error on the identification
+# data is not due to noise.
 HELD_OUT_ERROR_RATIO = 1.5
-# Errors and faults below this fraction of the effort do not matter to a prediction.
+# Errors and faults below this fraction of the effort do not matter to a
+# prediction.
 VISIBLE_FRACTION = 0.01
 MIN_EFFORT_DIVISOR = 1e-300  # where a joint has no effort
-# Chance that noise alone has more power in the held-out logs of one joint than is allowed for it.
-# Ten joints have together that of one rule, `gough.verdict.rules.FALSE_ALARM_CHANCE`.
+# Chance that noise alone has more power in the held-out logs of one
+# joint than is allowed for it. Ten joints have together that of one
+# rule, `gough.verdict.rules.FALSE_ALARM_CHANCE`.
 JOINT_NOISE_CHANCE = 0.001
-HIGHER_ERROR_RULE = "held-out error"  # of notices on an error above that of the fit
+# of notices on an error above that of the fit
+HIGHER_ERROR_RULE = "held-out error"
 WEAK_CONDITION = 1e4  # condition number above which digits are in doubt
 
 
@@ -62,9 +67,11 @@ class Validation(Record):
     row_units: tuple[str, ...]
     rms: FloatArray  # of the prediction error [row unit]
     relative: FloatArray  # rms error over rms effort of the valid equations
-    whiteness: FloatArray  # p-value of the Ljung-Box test that the residual is white
+    # p-value of the Ljung-Box test that the residual is white
+    whiteness: FloatArray
     numerics: bool  # the estimate is well conditioned
-    predicts: str  # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
+    # held-out data: 'good', 'fair', 'poor', or 'not tested' without any
+    predicts: str
     notices: tuple[Notice, ...]  # about the prediction, in their order
     source: str  # names of the held-out logs
     relative_all: FloatArray  # the same of all equations, near reversals too
@@ -173,10 +180,11 @@ def _effort_word(units: Sequence[str]) -> str:
 def is_well_conditioned(estimate: Estimate) -> bool:
     """Return whether an estimate is well conditioned, or its standard errors show where not.
 
-    sqrt((R^-1)_jj), R the correlation of the estimate, is the factor by which the other
-    parameters raise the standard error of parameter j; the largest is at least the
-    condition number over p. Above 1e4 a parameter depends on 1e-4 of the effort and cannot
-    be trusted, unless its standard error of over 30 % shows that it is not known.
+    sqrt((R^-1)_jj), R the correlation of the estimate, is the factor by
+    which the other parameters raise the standard error of parameter j;
+    the largest is at least the condition number over p. Above 1e4 a
+    parameter depends on 1e-4 of the effort and cannot be trusted,
+    unless its standard error of over 30 % shows that it is not known.
     """
     condition = estimate.condition_number
     if condition < WEAK_CONDITION:
@@ -203,12 +211,14 @@ def noise_variance(block: Regression) -> FloatArray:
 def noise_excess(blocks: Sequence[Regression]) -> FloatArray:
     """Return the ratio of residual power to noise power that noise alone rarely exceeds, (r,).
 
-    The scatter of k repetitions of n samples gives the noise of their mean with n (k - 1)
-    degrees of freedom, and the residual of the mean has n of them: the ratio is distributed
-    by F. Autocorrelated samples count as fewer, see `squared_memory`.
+    The scatter of k repetitions of n samples gives the noise of their
+    mean with n (k - 1) degrees of freedom, and the residual of the mean
+    has n of them: the ratio is distributed by F. Autocorrelated samples
+    count as fewer, see `squared_memory`.
 
     Args:
-        blocks: Regressions of the logs. Without repetitions the ratio is 1.
+        blocks: Regressions of the logs. Without repetitions the ratio
+            is 1.
     """
     n_rows = len(blocks[0].rows)
     dof = np.zeros(n_rows)
@@ -237,7 +247,8 @@ def validate(
 
     Args:
         estimate: The estimate.
-        held_out: Regressions of other logs, with the estimate's parameters among theirs.
+        held_out: Regressions of other logs, with the estimate's
+            parameters among theirs.
         source: Their names, for the report.
     """
     if not held_out:
@@ -259,7 +270,8 @@ def validate(
     whiteness = []
     for block, block_residual in zip(held_out, residuals):
         whiteness.append(ljung_box(block_residual, block.mask))
-    # Held-out data averaged over fewer periods are noisier: that noise is no error of the model.
+    # Held-out data averaged over fewer periods are noisier: that noise
+    # is no error of the model.
     noise = np.mean([noise_variance(block) for block in held_out], axis=0)
     noise *= noise_excess(held_out)
     higher = rows_with_higher_error(estimate, rows, rms, relative, noise)
@@ -345,16 +357,17 @@ def rows_with_higher_error(
 ) -> dict[str, float]:
     """Return the ratio of held-out error to fit error where it is too high, by row.
 
-    Rows predicted to better than `VISIBLE_FRACTION` are omitted: a fit of few samples,
-    another filter or reversals between two samples cause such ratios there.
+    Rows predicted to better than `VISIBLE_FRACTION` are omitted: a fit
+    of few samples, another filter or reversals between two samples
+    cause such ratios there.
 
     Args:
         estimate: The estimate, with the error of its fit.
         rows: Rows of the held-out logs, r.
         rms: Held-out error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
-        noise: Noise variance of the held-out logs, which is subtracted, (r,). [row unit
-            squared]
+        noise: Noise variance of the held-out logs, which is subtracted,
+            (r,). [row unit squared]
     """
     fit_rms = dict(zip(estimate.rows, estimate.residual_rms))
     ratios = {}
@@ -369,8 +382,9 @@ def rows_with_higher_error(
 def validate_on(held_out: Experiment, estimate: Estimate, fitted_with: Processing) -> Validation:
     """Validate an estimate on processed held-out logs.
 
-    A notice reports a cut-off that is at least an octave, the step of its search, above
-    that of the identification logs; less may be due to noise.
+    A notice reports a cut-off that is at least an octave, the step of
+    its search, above that of the identification logs; less may be due
+    to noise.
 
     Args:
         held_out: The held-out logs.
@@ -400,13 +414,15 @@ def validate_result(
 ) -> Validation:
     """Validate an identification on held-out logs, processed by `prepare_for_result`.
 
-    Notices warn where the model predicts a joint to more than 10 % of its effort, and are
-    errors from 25 % on; they warn where the error is much higher than that of the fit.
+    Notices warn where the model predicts a joint to more than 10 % of
+    its effort, and are errors from 25 % on; they warn where the error
+    is much higher than that of the fit.
     """
     held_out = prepare_for_result(result, model, recordings)
     estimate = result.estimate
     if held_out.processing.cutoff != result.processing.cutoff:
-        # The residual of the identification logs at this cut-off is not known.
+        # The residual of the identification logs at this cut-off is not
+        # known.
         estimate = replace(estimate, residual_rms=np.full(len(estimate.rows), np.nan))
     validation = validate_on(held_out, estimate, result.processing)
     notices = [*_prediction_notices(validation), *_reused_log_notices(result, recordings)]

@@ -14,7 +14,8 @@ from gough.mechanism.terms import JointTerm
 from gough.mechanism.types import Joint
 from gough.processing import ProcessedLog
 
-# A log leaves a range where it is beyond its end by more than this fraction of its width.
+# A log leaves a range where it is beyond its end by more than this
+# fraction of its width.
 TOLERATED_EXCESS_FRACTION = 0.05
 
 

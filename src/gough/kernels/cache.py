@@ -1,9 +1,10 @@
 """Object code on disk, so that the second start of a program compiles nothing.
 
-Files hold machine code that will be executed: the directory is created for its owner only,
-and one that belongs to somebody else or that others may write to is not used. Each file
-names the key it was written for and carries a checksum, so neither damage nor a file under
-another's name is executed; every failure of the file system means no more than compiling
+Files hold machine code that will be executed: the directory is created
+for its owner only, and one that belongs to somebody else or that others
+may write to is not used. Each file names the key it was written for and
+carries a checksum, so neither damage nor a file under another's name is
+executed; every failure of the file system means no more than compiling
 again.
 """
 
@@ -31,8 +32,10 @@ else:
 
 MAGIC = b"gough object 2\n"
 CACHE_BYTES = 500_000_000  # largest size of the directory
-CLEARED_SHARE = 0.01  # share of it that may be written between two looks at its size
-# Longest wait for another process that compiles the same; the largest kernel takes 4 s. [s]
+# share of it that may be written between two looks at its size
+CLEARED_SHARE = 0.01
+# Longest wait for another process that compiles the same; the largest
+# kernel takes 4 s. [s]
 LOCK_TIMEOUT = 30.0
 
 
@@ -78,9 +81,10 @@ def read(key: str) -> bytes | None:
 def write(key: str, code: bytes) -> None:
     """Store object code under its key, completely or not at all.
 
-    A full directory is cleared now and then, not at each call: looking at all of its files
-    can take longer than compiling. On average this happens once for every `CLEARED_SHARE` of
-    the largest size that is written, by whatever processes.
+    A full directory is cleared now and then, not at each call: looking
+    at all of its files can take longer than compiling. On average this
+    happens once for every `CLEARED_SHARE` of the largest size that is
+    written, by whatever processes.
     """
     directory = cache_directory()
     if directory is None:
@@ -94,7 +98,8 @@ def write(key: str, code: bytes) -> None:
 
 def _delete_oldest(directory: Path) -> None:
     """Delete the files that have not been used for longest if the directory is too large."""
-    # temporary files of a killed process are named after the object file and count too
+    # temporary files of a killed process are named after the object
+    # file and count too
     with os.scandir(directory) as entries:
         status = {entry.path: entry.stat() for entry in entries if ".o" in entry.name}
     total = sum(each.st_size for each in status.values())
@@ -110,7 +115,8 @@ def _delete_oldest(directory: Path) -> None:
 def reserved(key: str) -> Iterator[None]:
     """Lock a key while its code is compiled; other processes wait for at most `LOCK_TIMEOUT`.
 
-    The lock is the operating system's, which takes it from a process that dies.
+    The lock is the operating system's, which takes it from a process
+    that dies.
     """
     directory = cache_directory()
     end = monotonic() + LOCK_TIMEOUT

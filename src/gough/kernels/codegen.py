@@ -26,7 +26,9 @@ from gough.kernels.tape import (
 from gough.kernels.vectormath import VECTORISED, Lines, sincos
 
 ZERO_NODE = (CONST, 0, -1)  # the constant 0.0 on a tape
-PART_LENGTH = 500  # operations in one function; longer ones compile more slowly and run no faster
+# operations in one function; longer ones compile more slowly and run no
+# faster
+PART_LENGTH = 500
 _SIN_OPCODE = casadi.OP_SIN
 _COS_OPCODE = casadi.OP_COS
 
@@ -34,13 +36,15 @@ _COS_OPCODE = casadi.OP_COS
 def generate(tape: Tape, width: int) -> tuple[str, int]:
     """Return the IR module of a tape and the number of scratch rows that it needs.
 
-    The module exports `void run(ptr table, ptr scratch, i64 start, i64 stop)`. The table
-    holds the addresses of the inputs, their strides and the addresses of the outputs. A
-    stride counts doubles between samples, 0 for an input shared by all samples. Samples
-    behind `stop` that fill up the last group repeat the last sample, so every lane always
-    runs the same instructions. The scratch block must be zero before its first use:
-    zeros of the outputs are never written. Stores of a thousand zeros in a dense Jacobian
-    took LLVM longer than its operations.
+    The module exports `void run(ptr table, ptr scratch, i64 start, i64
+    stop)`. The table holds the addresses of the inputs, their strides
+    and the addresses of the outputs. A stride counts doubles between
+    samples, 0 for an input shared by all samples. Samples behind `stop`
+    that fill up the last group repeat the last sample, so every lane
+    always runs the same instructions. The scratch block must be zero
+    before its first use: zeros of the outputs are never written. Stores
+    of a thousand zeros in a dense Jacobian took LLVM longer than its
+    operations.
     """
     parts = _Parts(tape, width)
     v = f"<{width} x double>"
@@ -60,8 +64,8 @@ def generate(tape: Tape, width: int) -> tuple[str, int]:
     lines += _transfer("fetch", width, inward=True)
     lines += _transfer("deliver", width, inward=False)
     lines += _driver(tape, parts)
-    # `no-stack-arg-probe`: Windows would need a helper symbol. The widths make LLVM use full
-    # 512-bit registers.
+    # `no-stack-arg-probe`: Windows would need a helper symbol. The
+    # widths make LLVM use full 512-bit registers.
     bits = 64 * width
     common = (
         f'nounwind "no-stack-arg-probe" "prefer-vector-width"="{bits}" '
@@ -158,8 +162,9 @@ def _tile(at: Lines, inward: bool, masked: bool) -> list[str]:
 def _transfer(name: str, width: int, inward: bool) -> Iterator[str]:
     """Emit the move of n doubles of `width` samples from memory to n vectors of scratch, or back.
 
-    A sample behind the last one repeats the last one, both when read and when written. An
-    input shared by all samples is read with the first group only.
+    A sample behind the last one repeats the last one, both when read
+    and when written. An input shared by all samples is read with the
+    first group only.
     """
     i64s = f"<{width} x i64>"
     arguments = "ptr %base, i64 %stride, i64 %n, ptr %s, i64 %first, i64 %last, i1 %again"
@@ -247,12 +252,12 @@ class _Parts:
     """The operations as functions `void part<n>(ptr scratch)`.
 
     Attributes:
-        parts: Nodes computed in each; sine and cosine of the same angle are computed
-            together, with the first of them.
+        parts: Nodes computed in each; sine and cosine of the same angle
+            are computed together, with the first of them.
         twins: Second of sine and cosine of an angle, by the first.
         part_of: Part that computes each node.
-        inputs, outputs: First scratch row of each; padded to a multiple of `width`, as
-            transposes may run over the end.
+        inputs, outputs: First scratch row of each; padded to a multiple
+            of `width`, as transposes may run over the end.
         work: Scratch row of each value that is read in a later part.
         results: Output rows of each value, by part.
         rows: Number of rows of the scratch block.
@@ -279,7 +284,8 @@ class _Parts:
         self.work = self._work_rows(work)
         first_output = max(self.work.values(), default=work - 1) + 1
         *self.outputs, self.rows = self._starts(tape.output_shapes, first_output)
-        # Inputs and constants that are results themselves are stored by the last part.
+        # Inputs and constants that are results themselves are stored by
+        # the last part.
         self.results: list[dict[int, list[int]]] = [defaultdict(list) for _ in self.parts]
         for v, array, position in tape.results:
             if tape.nodes[v] == ZERO_NODE:
@@ -297,8 +303,8 @@ class _Parts:
     def _work_rows(self, count: int) -> dict[int, int]:
         """Return scratch rows, from number `count` on, for values that are read in later parts.
 
-        A row is free again in the part after its last reader: no part overwrites what it
-        reads.
+        A row is free again in the part after its last reader: no part
+        overwrites what it reads.
         """
         last_reader: dict[int, int] = {}
         for number, nodes in enumerate(self.parts):

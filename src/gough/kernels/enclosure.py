@@ -1,12 +1,13 @@
 """Interval enclosures of CasADi graphs over boxes of their arguments.
 
-Every quantity has a range over the box, a value at the centre z0 of the box and slopes
-anywhere in the box. By the mean value theorem
+Every quantity has a range over the box, a value at the centre z0 of the
+box and slopes anywhere in the box. By the mean value theorem
 
     f(z) in f(z0) + sum_i [df/dz_i] (z_i - z0_i),
 
-which narrows the range at every operation: rounding and the length of a graph add terms of
-second order in the size of the box. All arithmetic rounds outward.
+which narrows the range at every operation: rounding and the length of a
+graph add terms of second order in the size of the box. All arithmetic
+rounds outward.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Bundle:
 
     within: Interval  # anywhere in the box, (t, k)
     centre: Interval  # at the centre of the box, (t, k)
-    # Of derivatives by the variables anywhere in the box, (t, k, d); None if constant.
+    # Of derivatives by the variables anywhere in the box, (t, k, d);
+    # None if constant.
     slope: Interval | None = None
 
     @classmethod
@@ -136,8 +138,10 @@ def enclose(tape: Tape, inputs: Sequence[Bundle], reach: FloatArray) -> list[Int
     """Return ranges of a graph's outputs over boxes, (t, rows * columns) each.
 
     Args:
-        inputs: Enclosure of each input, row by row, (t, rows * columns).
-        reach: Distance of the variables from the centres of their boxes, (t, d).
+        inputs: Enclosure of each input, row by row, (t, rows *
+            columns).
+        reach: Distance of the variables from the centres of their
+            boxes, (t, d).
     """
     last_reader: dict[int, int] = {}
     for k, (code, first, second) in enumerate(tape.nodes):

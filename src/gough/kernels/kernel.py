@@ -30,9 +30,12 @@ from gough.kernels import cache as object_cache
 from gough.kernels.codegen import generate
 from gough.kernels.tape import LIBRARY, improved, read_tape
 
-# operations x samples (about 0.1 ms) below which a second thread does not pay
+# operations x samples (about 0.1 ms) below which a second thread does
+# not pay
 _THREADING_WORTH = 2_000_000
-_SHARES = 4  # chunks per thread, so that a disturbed core does not hold up the others
+# chunks per thread, so that a disturbed core does not hold up the
+# others
+_SHARES = 4
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -41,8 +44,9 @@ T = TypeVar("T")
 def hash_of_package(package: str) -> str:
     """Return a hash of the files of a package: sources, or bytecode where there are no sources.
 
-    It is part of the key of stored object code, so that changed code never meets object code
-    of an older version. The package may be in a zip file.
+    It is part of the key of stored object code, so that changed code
+    never meets object code of an older version. The package may be in a
+    zip file.
     """
     digest = hashlib.sha256()
     files = resources.files(package).iterdir()
@@ -58,7 +62,8 @@ class Compiler:
     It is safe in threads, because llvmlite locks each call.
 
     Attributes:
-        width: Samples per vector instruction: eight with AVX-512, else four.
+        width: Samples per vector instruction: eight with AVX-512, else
+            four.
         key: Everything but the IR that the object code depends on.
     """
 
@@ -76,7 +81,8 @@ class Compiler:
             f"{generator}"
         )
         self._machine = self._target_machine(cpu, features.flatten())
-        # The linker takes possession of its machine, so that it gets one of its own.
+        # The linker takes possession of its machine, so that it gets
+        # one of its own.
         linker_machine = self._target_machine(cpu, features.flatten())
         self._linker = llvm.create_lljit_compiler(linker_machine)
         self._numbers = count()
@@ -84,8 +90,8 @@ class Compiler:
     def _target_machine(self, cpu: str, features: str) -> llvm.TargetMachine:
         """Return a code generator for this processor.
 
-        Optimisation level 1 gives the same speed as 2 and 3 on straight-line code, in half
-        the compile time.
+        Optimisation level 1 gives the same speed as 2 and 3 on
+        straight-line code, in half the compile time.
         """
         target = llvm.Target.from_triple(self._triple)
         return target.create_target_machine(
@@ -150,7 +156,8 @@ class Signature:
 
     name: str  # of the graph
     input_shapes: tuple[tuple[int, int], ...]  # rows and columns of each input
-    output_shapes: tuple[tuple[int, int], ...]  # rows and columns of each output
+    # rows and columns of each output
+    output_shapes: tuple[tuple[int, int], ...]
     operations: int  # scalar operations per sample
     key: str  # under which the object code is stored
 
@@ -175,20 +182,23 @@ def _key(graph: str, lanes: int) -> str:
 class Kernel:
     """Machine code of a CasADi SX function without free variables, for many samples at once.
 
-    Arrays are row-major and have the samples first, whatever CasADi does inside: an input
-    or output of `rows` x `cols` is (t, rows, cols), a column is (t, rows). Sparse ones are
-    dense here, with zeros. The result of a sample does not depend on its place in the
-    batch, on the other samples or on the threads. Departure from CasADi: `fmin` and `fmax`
-    hand a NaN on instead of dropping it.
+    Arrays are row-major and have the samples first, whatever CasADi
+    does inside: an input or output of `rows` x `cols` is (t, rows,
+    cols), a column is (t, rows). Sparse ones are dense here, with
+    zeros. The result of a sample does not depend on its place in the
+    batch, on the other samples or on the threads. Departure from
+    CasADi: `fmin` and `fmax` hand a NaN on instead of dropping it.
 
     Attributes:
         input_shapes, output_shapes: Rows and columns of each.
-        operations: Scalar operations per sample, after merging equal ones.
-        lanes: Samples that are computed together, with the same digits whatever their
-            number: by default what fits into a vector. One lane for samples that come one
-            at a time takes two thirds of the time of a vector.
-        compiled: Whether LLVM had to compile; False if the object code came from the disk
-            cache.
+        operations: Scalar operations per sample, after merging equal
+            ones.
+        lanes: Samples that are computed together, with the same digits
+            whatever their number: by default what fits into a vector.
+            One lane for samples that come one at a time takes two
+            thirds of the time of a vector.
+        compiled: Whether LLVM had to compile; False if the object code
+            came from the disk cache.
         signature: What is known without the graph.
     """
 
@@ -224,7 +234,8 @@ class Kernel:
         Args:
             build: Returns the graph.
             lanes: As of the kernel.
-            graph_key: Text that is the same for two graphs only if they are equal.
+            graph_key: Text that is the same for two graphs only if they
+                are equal.
         """
         width = lanes or compiler().width
         key = _key(graph_key, width)
@@ -273,15 +284,17 @@ class Kernel:
     def __call__(self, *inputs: ArrayLike, threads: int | None = None) -> tuple[FloatArray, ...]:
         """Evaluate all samples; return one array per output.
 
-        Inputs are (t, rows, cols), or (t, rows) for a column; without the sample axis, one
-        value shared by all samples (t = 1 if all are shared). `threads` limits the number
-        of threads; by default all cores are used.
+        Inputs are (t, rows, cols), or (t, rows) for a column; without
+        the sample axis, one value shared by all samples (t = 1 if all
+        are shared). `threads` limits the number of threads; by default
+        all cores are used.
         """
         arrays, strides, t = self._checked_inputs(inputs)
         results = tuple([np.empty((t, *shape)) for shape in self._outer])
         if t == 0:
             return results
-        # The table of pointers; it, arrays and results are kept here until all threads are done.
+        # The table of pointers; it, arrays and results are kept here
+        # until all threads are done.
         table = np.array(
             [*map(_address, arrays), *strides, *map(_address, results)],
             dtype=np.int64,
@@ -302,10 +315,11 @@ class Kernel:
     def bind(self, inputs: Sequence[FloatArray], outputs: Sequence[FloatArray]) -> BoundKernel:
         """Return a function of start and stop that evaluates samples of given arrays.
 
-        Samples run in order on one thread, `lanes` of them together. So an output may be
-        the memory of an input, and a group of lanes finds there what the groups before it
-        wrote: a loop over time without a loop in Python. All arrays are contiguous, and
-        must outlive the function.
+        Samples run in order on one thread, `lanes` of them together. So
+        an output may be the memory of an input, and a group of lanes
+        finds there what the groups before it wrote: a loop over time
+        without a loop in Python. All arrays are contiguous, and must
+        outlive the function.
         """
         arrays, strides, _ = self._checked_inputs(tuple(inputs))
         for given, used in zip((*inputs, *outputs), (*arrays, *outputs)):
@@ -409,7 +423,8 @@ class BoundKernel:
 def run_in_turns(first: BoundKernel, second: BoundKernel, n: int, step: int, stop: int) -> None:
     """Evaluate n samples of one kernel, then `step` of another one, from 0 in steps to stop.
 
-    The loop runs as machine code: from Python a pair of calls takes two microseconds.
+    The loop runs as machine code: from Python a pair of calls takes two
+    microseconds.
     """
     calls = []
     for bound, samples in ((first, n), (second, step)):
@@ -468,11 +483,13 @@ def compiled(
 ) -> Callable[Concatenate[T, P], Kernel]:
     """Decorate a function that builds a graph so that it returns the compiled kernel.
 
-    Kernels are kept in `kernels` of the first argument, one for each set of the other
-    arguments. An argument `lanes` is that of the kernel.
+    Kernels are kept in `kernels` of the first argument, one for each
+    set of the other arguments. An argument `lanes` is that of the
+    kernel.
 
-    If the first argument has a `graph_key` that is not empty, a text that names everything
-    in it that graphs depend on, a graph is built only if its code is not on disk.
+    If the first argument has a `graph_key` that is not empty, a text
+    that names everything in it that graphs depend on, a graph is built
+    only if its code is not on disk.
     """
 
     @wraps(build)
@@ -496,8 +513,8 @@ def compiled(
 def _address(array: NDArray[Any]) -> int:
     """Return the address of the first double.
 
-    The buffer protocol is four times as fast, but only works for contiguous arrays that own
-    memory.
+    The buffer protocol is four times as fast, but only works for
+    contiguous arrays that own memory.
     """
     flags = array.flags
     if flags.owndata and flags.carray and array.size:

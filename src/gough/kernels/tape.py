@@ -31,12 +31,14 @@ class Operation(NamedTuple):
 
     Args:
         operands: One or two.
-        lines: LLVM lines; the last one gives the value, those before name theirs. {n} name
-            of the value, {a} {b} names of the operands, {t} vector type, {m} type of a
-            mask, {s} suffix of intrinsics. None: `function` is called.
-        c: C expression of the operands {0} and {1}; {real} is the type of numbers, {f} the
-            suffix of its constants and functions. Equality is written with <= and >=,
-            which compilers do not warn of.
+        lines: LLVM lines; the last one gives the value, those before
+            name theirs. {n} name of the value, {a} {b} names of the
+            operands, {t} vector type, {m} type of a mask, {s} suffix of
+            intrinsics. None: `function` is called.
+        c: C expression of the operands {0} and {1}; {real} is the type
+            of numbers, {f} the suffix of its constants and functions.
+            Equality is written with <= and >=, which compilers do not
+            warn of.
         function: Function of the C library.
     """
 
@@ -108,8 +110,9 @@ _UNARY_FUNCTIONS = (
     "log1p",
     "erf",
 )
-# `contract` allows fused multiply-adds; reassociation brought no speed, and NaN and infinity must
-# be respected. minimum and maximum return a NaN operand; C's fmin and fmax, like CasADi's, drop it.
+# `contract` allows fused multiply-adds; reassociation brought no speed,
+# and NaN and infinity must be respected. minimum and maximum return a
+# NaN operand; C's fmin and fmax, like CasADi's, drop it.
 _BY_NAME: dict[str, Operation] = {
     "add": Operation(2, ("fadd contract {t} {a}, {b}",), "{0} + {1}"),
     "sub": Operation(2, ("fsub contract {t} {a}, {b}",), "{0} - {1}"),
@@ -162,7 +165,8 @@ NAMES: dict[int, str] = {
 OPERATIONS: dict[int, Operation] = {
     code: _BY_NAME[name] for code, name in NAMES.items() if name in _BY_NAME
 }
-# Functions of the C library that a kernel may call, with their number of operands.
+# Functions of the C library that a kernel may call, with their number
+# of operands.
 LIBRARY: dict[str, int] = {op.function: op.operands for op in _BY_NAME.values() if op.function}
 
 
@@ -175,11 +179,11 @@ class Tape:
     """Scalar operations in the order of evaluation, equal ones merged; shapes are rows and columns.
 
     Args:
-        nodes: (operation, first, second). Operands are indices of earlier nodes, or -1. An
-            input element holds (number of the input, row-major position), a constant (bits
-            of its value, -1).
-        results: (node, number of the output, row-major position) of each structurally
-            non-zero element.
+        nodes: (operation, first, second). Operands are indices of earlier
+            nodes, or -1. An input element holds (number of the input,
+            row-major position), a constant (bits of its value, -1).
+        results: (node, number of the output, row-major position) of
+            each structurally non-zero element.
     """
 
     input_shapes: tuple[Shape, ...]  # of the function
@@ -240,10 +244,11 @@ def read_tape(function: casadi.Function) -> Tape:
 def improved(tape: Tape) -> Tape:
     """Return a tape that runs faster; values are at most an ulp away.
 
-    Operations are sorted by how many sines lie behind them on the longest way, sines first:
-    these come together, and fewer values wait meanwhile. Quotients of one divisor are
-    products with its reciprocal: a division costs as much as five to sixteen multiplications,
-    and elimination divides whole rows by their pivots.
+    Operations are sorted by how many sines lie behind them on the
+    longest way, sines first: these come together, and fewer values wait
+    meanwhile. Quotients of one divisor are products with its
+    reciprocal: a division costs as much as five to sixteen
+    multiplications, and elimination divides whole rows by their pivots.
     """
     depth = {-1: 0}  # number of sines on the longest path to a node
     for k, (code, first, second) in enumerate(tape.nodes):

@@ -1,8 +1,9 @@
 """Elementary functions as vector instructions: LLVM IR text, all lanes at once.
 
-Calling libm lane by lane would cost more than the rest of a kernel. No fast-math flags
-here: the rounding errors must cancel as written. Largest measured errors in units in the
-last place: sine and cosine 1.3, exp 1, tanh 2.2.
+Calling libm lane by lane would cost more than the rest of a kernel. No
+fast-math flags here: the rounding errors must cancel as written.
+Largest measured errors in units in the last place: sine and cosine 1.3,
+exp 1, tanh 2.2.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import struct
 from collections.abc import Callable
 from math import factorial
 
-# Largest |x| [rad] of the vector sine; beyond it (and for infinity) libm is called lane by lane.
+# Largest |x| [rad] of the vector sine; beyond it (and for infinity)
+# libm is called lane by lane.
 SINCOS_LIMIT = 2.0**26
-_ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low mantissa bits
+# adding it leaves the nearest integer in the low mantissa bits
+_ROUND = 1.5 * 2.0**52
 _TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
 _PI_HALF = tuple(
     map(
@@ -124,9 +127,10 @@ class Lines:
 def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
     """Emit sine and cosine, each within 1.5 units in the last place, and return their names.
 
-    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused multiply-adds (the
-    first step is exact), then the polynomials of fdlibm on [-pi/4, pi/4]. The lines begin
-    in the basic block `block` and end in `<prefix>.join`.
+    Cody-Waite reduction r = x - k pi/2 with a three-part pi/2 and fused
+    multiply-adds (the first step is exact), then the polynomials of
+    fdlibm on [-pi/4, pi/4]. The lines begin in the basic block `block`
+    and end in `<prefix>.join`.
     """
     v = at.vector
     b = at.truth
@@ -174,7 +178,8 @@ def sincos(at: Lines, x: str, block: str) -> tuple[str, str]:
 def exp(at: Lines, x: str) -> str:
     """Emit e^x = 2^k (1 + e^r - 1).
 
-    k is applied in two halves, so that results below the normal range are correct.
+    k is applied in two halves, so that results below the normal range
+    are correct.
     """
     x = at.call("maximum", at.call("minimum", x, splat(710.0)), splat(-746.0))
     k, rest = _exp_parts(at, x)

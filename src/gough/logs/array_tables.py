@@ -14,10 +14,13 @@ from gough.core.files import MAX_STRUCTURE_DEPTH, Budget
 from gough.logs.messages import refused
 from gough.logs.tables import Table
 
-MAX_LISTED_OBJECTS = 1000  # entries of an array of objects that are read one by one
+# entries of an array of objects that are read one by one
+MAX_LISTED_OBJECTS = 1000
 MAX_NOTE_CHARACTERS = 240  # of a text that is listed as not read
 MIN_LOG_SAMPLES = 50  # of a log; a shorter array has a number for each joint
-MIN_ROW_RATIO = 20  # of columns to rows of a matrix, from which its rows are taken as signals
+# of columns to rows of a matrix, from which its rows are taken as
+# signals
+MIN_ROW_RATIO = 20
 
 
 def log_budget(path: Path, *, streamed: bool = False) -> Budget:
@@ -30,13 +33,15 @@ def log_budget(path: Path, *, streamed: bool = False) -> Budget:
 def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = None) -> Table:
     """Return arrays as a table; column j of a matrix `q` is named `q[j]`, counted from 1.
 
-    Of a matrix with signals in rows, `q[j]` is row j: one whose rows are as long as the longest
-    array beside it, or many times as long as its columns. Text is left out. Dates become
-    seconds since 1970, time spans seconds.
+    Of a matrix with signals in rows, `q[j]` is row j: one whose rows
+    are as long as the longest array beside it, or many times as long as
+    its columns. Text is left out. Dates become seconds since 1970, time
+    spans seconds.
 
     Args:
         source: Name of the file.
-        arrays: By name; structures and lists of them are mappings and lists.
+        arrays: By name; structures and lists of them are mappings and
+            lists.
         budget: Of the file; None for arrays that are not from a file.
     """
     columns: dict[str, FloatArray] = {}
@@ -86,9 +91,10 @@ def array_table(source: str, arrays: Mapping[str, Any], budget: Budget | None = 
 def _flat(content: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the arrays inside structures by name: `log.q`.
 
-    The third of a list of structures is `signals[3].values`, or `signals.torque.values` if
-    each has a `label` of its own. A matrix beside `time` with a column for each sample, as
-    Simulink saves signals of several dimensions, is transposed.
+    The third of a list of structures is `signals[3].values`, or
+    `signals.torque.values` if each has a `label` of its own. A matrix
+    beside `time` with a column for each sample, as Simulink saves
+    signals of several dimensions, is transposed.
     """
     if isinstance(content, np.ndarray) and content.dtype == object:
         entries = list(content.flat) if content.size < MAX_LISTED_OBJECTS else [None]
@@ -132,8 +138,9 @@ def _labels(structures: list[Any]) -> list[str]:
 def _has_signals_in_rows(shape: tuple[int, ...], longest: int) -> bool:
     """Return whether a matrix holds a signal in each row.
 
-    The longest array beside it has the length of the log, unless it is too short for one. Shorter
-    ones, such as a gear ratio for each joint, may be as long as the matrix has rows.
+    The longest array beside it has the length of the log, unless it is
+    too short for one. Shorter ones, such as a gear ratio for each
+    joint, may be as long as the matrix has rows.
     """
     rows, columns = shape
     is_log_length = rows == longest and rows >= MIN_LOG_SAMPLES

@@ -14,17 +14,19 @@ from gough.core.errors import InvalidInput
 from gough.core.notices import Notice
 from gough.logs.recording import Recording
 
-# Fractions of the range of a signal below which it is off and above which it is on; between them
-# it stays as it was, so that a noisy vacuum sensor does not switch at every sample
+# Fractions of the range of a signal below which it is off and above
+# which it is on; between them it stays as it was, so that a noisy
+# vacuum sensor does not switch at every sample
 OFF_FRACTION = 1 / 3
 ON_FRACTION = 2 / 3
 MIN_SEGMENT_SAMPLES = 50
-# A signal that switches is off for this fraction of the time at least, and on; it is between both
-# for at most the second fraction, which a temperature or a ramp exceeds
+# A signal that switches is off for this fraction of the time at least,
+# and on; it is between both for at most the second fraction, which a
+# temperature or a ramp exceeds
 MIN_STATE_FRACTION = 0.05
 MAX_BETWEEN_FRACTION = 0.05
-# Segments shorter than this fraction of the longest one are left out: a low-pass that suits them
-# would be too fast for the others
+# Segments shorter than this fraction of the longest one are left out: a
+# low-pass that suits them would be too fast for the others
 MIN_SEGMENT_RATIO = 0.1
 
 
@@ -42,17 +44,21 @@ def divide_by_signal(
 ) -> DividedLogs:
     """Return the segments of logs in which a signal is off, and those in which it is on.
 
-    On and off are the upper and the lower third of the range of the signal over all logs.
-    Logs without the channel are unloaded as a whole.
+    On and off are the upper and the lower third of the range of the
+    signal over all logs. Logs without the channel are unloaded as a
+    whole.
 
     Args:
         recordings: Logs.
-        channel: Name of an extra channel, e.g. of a gripper or a vacuum sensor.
-        levels: Values below which the signal is off and above which it is on, where they are
-            known from other logs; see `switching_levels`.
+        channel: Name of an extra channel, e.g. of a gripper or a vacuum
+            sensor.
+        levels: Values below which the signal is off and above which it
+            is on, where they are known from other logs; see
+            `switching_levels`.
 
     Raises:
-        InvalidInput: No log has the channel, or it never switches, and levels are not known.
+        InvalidInput: No log has the channel, or it never switches, and
+            levels are not known.
     """
     low, high = levels or switching_levels(recordings, channel)
     signals = {}

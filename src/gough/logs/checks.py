@@ -15,31 +15,44 @@ from gough.core.units import conversion
 from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Channels, Recording
 
-CHANGE_REACH = 2  # samples on both sides of a change of a position that belong to the motion
-JITTER_RATIO = 0.01  # of a sampling step; smaller deviations count as an even clock
+# samples on both sides of a change of a position that belong to the
+# motion
+CHANGE_REACH = 2
+# of a sampling step; smaller deviations count as an even clock
+JITTER_RATIO = 0.01
 GAP_STEPS = 1.5  # sampling steps; after a longer one samples are missing
 MAX_BRIDGED_STEPS = 10.5  # sampling steps; longer gaps are not interpolated
-# Samples, and times as long as usual, that a channel may keep its value while the robot moves.
+# Samples, and times as long as usual, that a channel may keep its value
+# while the robot moves.
 MAX_CONSTANT_RUN = 20
 SATURATED_RUN = 5  # consecutive samples at the extreme
-SATURATED_RATIO = 3.0  # how much more often the extreme is taken than the values next to it
-EDGE_STEPS = 2  # of a coarse converter, over which the slope beside a constant run is taken
-EVEN_CLOCK_RATIO = 0.05  # of a sampling step; filters need steps that differ by less
-# Times as many samples as usual that may have one time stamp: more, and the clock hung.
+# how much more often the extreme is taken than the values next to it
+SATURATED_RATIO = 3.0
+# of a coarse converter, over which the slope beside a constant run is
+# taken
+EDGE_STEPS = 2
+# of a sampling step; filters need steps that differ by less
+EVEN_CLOCK_RATIO = 0.05
+# Times as many samples as usual that may have one time stamp: more, and
+# the clock hung.
 MAX_EQUAL_STAMPS_RATIO = 4.0
 MIN_COMPARED_SAMPLES = 50
-# Windows over which a velocity is integrated and compared with the change of the position: this
-# fraction of the log, and at least so many samples.
+# Windows over which a velocity is integrated and compared with the
+# change of the position: this fraction of the log, and at least so many
+# samples.
 COMPARED_WINDOW = 0.005
 MIN_COMPARED_WINDOW = 10
-# Correlation of changes and integrals from which both are of the same joint.
+# Correlation of changes and integrals from which both are of the same
+# joint.
 SAME_JOINT_CORRELATION = 0.9
-# Factor between both from which a unit, a gear ratio or the clock is wrong; delays and filters of
-# a drive change it by some percent.
+# Factor between both from which a unit, a gear ratio or the clock is
+# wrong; delays and filters of a drive change it by some percent.
 VELOCITY_MISMATCH_RATIO = 1.2
-# Times the limit of a motor from which an effort is questioned: peaks exceed what a file states.
+# Times the limit of a motor from which an effort is questioned: peaks
+# exceed what a file states.
 BEYOND_LIMIT_RATIO = 1.2
-VELOCITY_UNITS = {"rad": ("rad/s", "deg/s", "rpm"), "m": ("m/s", "mm/s")}  # guessed in this order
+# guessed in this order
+VELOCITY_UNITS = {"rad": ("rad/s", "deg/s", "rpm"), "m": ("m/s", "mm/s")}
 
 
 def inspected(recording: Recording) -> Recording:
@@ -59,8 +72,10 @@ class JointMotion(NamedTuple):
     """When the actuated joints move."""
 
     position: FloatArray  # (t, a)
-    changes: BoolArray  # samples within `CHANGE_REACH` of a change of each position, (t, a)
-    travels: BoolArray  # samples where some joint moves by more than its noise, (t,)
+    # samples within `CHANGE_REACH` of a change of each position, (t, a)
+    changes: BoolArray
+    # samples where some joint moves by more than its noise, (t,)
+    travels: BoolArray
 
     def at(self, samples: IntArray) -> JointMotion:
         """Return the motion at other samples, (s,)."""
@@ -83,7 +98,8 @@ def inspect_group(kind: str, channels: Channels, motion: JointMotion) -> Iterato
     """Yield the notices on the columns of one kind.
 
     Args:
-        kind: Of the columns; saturation is sought only in what is measured or driven.
+        kind: Of the columns; saturation is sought only in what is
+            measured or driven.
         channels: The columns, sampled as the motion.
         motion: Of the actuated joints.
     """
@@ -116,9 +132,10 @@ def inspect_group(kind: str, channels: Channels, motion: JointMotion) -> Iterato
 def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
     """Yield jitter, gaps and drift of time stamps.
 
-    Jitter is the standard deviation of the steps around their median; a gap is a step above
-    1.5 medians; drift is the largest distance of the stamps from a straight line through
-    them, where gaps and jitter do not explain it.
+    Jitter is the standard deviation of the steps around their median; a
+    gap is a step above 1.5 medians; drift is the largest distance of
+    the stamps from a straight line through them, where gaps and jitter
+    do not explain it.
     """
     if len(time) < 3:
         return
@@ -168,9 +185,9 @@ def inspect_clock(time: FloatArray, channel: str) -> Iterator[Notice]:
 def spread_equal_stamps(time: FloatArray) -> tuple[FloatArray, int]:
     """Return time stamps of which equal ones are put evenly before the next, and their number.
 
-    The clocks of some programs are coarser than their samples, and some write a sample twice.
-    Stamps that go backwards, or of which far more than usual are equal, are returned as they
-    are.
+    The clocks of some programs are coarser than their samples, and some
+    write a sample twice. Stamps that go backwards, or of which far more
+    than usual are equal, are returned as they are.
     """
     steps = np.diff(time)
     if not (np.isfinite(steps).all() and (steps >= 0).all()) or (steps > 0).all():
@@ -196,11 +213,12 @@ def inspect_channel(
 ) -> Iterator[Notice]:
     """Yield notices if a channel is dead, quantised, or saturated while `moving`, (t,).
 
-    A clipped signal spends more samples at its limit than in the band beside it, 2 % of the
-    range or three quantisation steps; a smooth one spends about as long there as at its
-    turning point. And it stays there longer than anywhere else: the friction of a slow joint
-    is constant for as long, and a coarse converter shows it as one value. An effort behind a
-    coarse converter must also hide a peak.
+    A clipped signal spends more samples at its limit than in the band
+    beside it, 2 % of the range or three quantisation steps; a smooth
+    one spends about as long there as at its turning point. And it stays
+    there longer than anywhere else: the friction of a slow joint is
+    constant for as long, and a coarse converter shows it as one value.
+    An effort behind a coarse converter must also hide a peak.
 
     Args:
         values: Of the channel, (t,).
@@ -262,10 +280,12 @@ def _hides_a_peak(
 ) -> bool:
     """Return whether an effort would have gone on beyond its extreme in one of its runs there.
 
-    A coarse converter shows friction as one value for as long as a joint moves one way. A
-    clipped effort comes to its limit and leaves it with a slope, that over the last steps
-    beside the run; a parabola with these slopes at its ends is slope * length / 4 high. Where
-    the joint turns around, friction causes such slopes, and a run without an end shows none.
+    A coarse converter shows friction as one value for as long as a
+    joint moves one way. A clipped effort comes to its limit and leaves
+    it with a slope, that over the last steps beside the run; a parabola
+    with these slopes at its ends is slope * length / 4 high. Where the
+    joint turns around, friction causes such slopes, and a run without
+    an end shows none.
 
     Args:
         values: Of the effort, (t,).
@@ -301,18 +321,20 @@ def _longest_run(values: FloatArray, chosen: BoolArray) -> int:
     return int(np.add.reduceat(chosen.astype(int), starts).max(initial=0))
 
 
-# Fraction of its range that a joint has to travel while an effort is constant, for the effort to be
-# dead: positions at rest change by noise, too.
+# Fraction of its range that a joint has to travel while an effort is
+# constant, for the effort to be dead: positions at rest change by
+# noise, too.
 MIN_TRAVEL = 0.01
 
 
-# Quantisation steps by which an effort should have changed while it was constant. Over a fraction
-# of a joint's range an effort changes by about that fraction of its own.
+# Quantisation steps by which an effort should have changed while it was
+# constant. Over a fraction of a joint's range an effort changes by
+# about that fraction of its own.
 MIN_HIDDEN_STEPS = 3.0
 
 
-# A joint turns around where it is slower than this fraction of its top speed, measured from so many
-# samples before to so many behind.
+# A joint turns around where it is slower than this fraction of its top
+# speed, measured from so many samples before to so many behind.
 REVERSAL_SPEED = 0.02
 REVERSAL_SAMPLES = 5
 
@@ -320,9 +342,9 @@ REVERSAL_SAMPLES = 5
 def _ends_abruptly(values: FloatArray, first: int, step: float) -> bool:
     """Return whether a constant run ends with a jump of more than one step.
 
-    While an effort is dead, the true one moves on. How a run begins proves nothing: a joint
-    that starts to move has a jump of friction there. A run without an end is judged by its
-    beginning.
+    While an effort is dead, the true one moves on. How a run begins
+    proves nothing: a joint that starts to move has a jump of friction
+    there. A run without an end is judged by its beginning.
     """
     changes = np.flatnonzero(values[first:] != values[first])
     if len(changes):
@@ -339,12 +361,13 @@ def inspect_constant_runs(
 ) -> Iterator[Notice]:
     """Yield a notice if an effort is dead for some time: constant between its extremes.
 
-    A command may be constant while its joint is at rest, so only samples where this joint
-    moves are counted: twenty of them, and twenty times as many as a value usually lasts
-    (commands that are held, coarse converters). A quantised effort that changes slowly leaves
-    its value by one step, a dead one by more; and a joint that hardly travels may leave it
-    within one.
-    Where the joint turns around, friction makes it leave its value by more.
+    A command may be constant while its joint is at rest, so only
+    samples where this joint moves are counted: twenty of them, and
+    twenty times as many as a value usually lasts (commands that are
+    held, coarse converters). A quantised effort that changes slowly
+    leaves its value by one step, a dead one by more; and a joint that
+    hardly travels may leave it within one. Where the joint turns
+    around, friction makes it leave its value by more.
     """
     starts = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
     lengths = np.add.reduceat(moving.astype(int), starts)
@@ -396,8 +419,8 @@ def _turns_around(position: FloatArray, sample: int) -> bool:
     return bool(travel <= REVERSAL_SPEED * fastest.max(initial=0.0))
 
 
-# Levels from which a lattice is no chance, and the largest number of steps between
-# the two nearest of them.
+# Levels from which a lattice is no chance, and the largest number of
+# steps between the two nearest of them.
 MIN_LATTICE_LEVELS = 20
 MAX_LATTICE_DIVISOR = 8
 MIN_LATTICE_STEP = 1e-7  # of the range: finer steps are digits of a file
@@ -408,11 +431,12 @@ LATTICE_TOLERANCE = 0.1  # of a step, by which any level may be off
 def quantisation_step(values: FloatArray) -> float | None:
     """Return the spacing of the values a channel takes, or None if they look continuous.
 
-    Neighbouring values of a quantised signal are whole steps apart, those of a continuous
-    one anything. The step is the mean of the smallest gaps (up to 1.6 of their 5 %
-    quantile), accepted if these vary by less than 30 % where those of a continuous signal
-    vary by 58 %: this also finds an encoder step that is no multiple of the last digit
-    printed, and one so fine that not every value is visited.
+    Neighbouring values of a quantised signal are whole steps apart,
+    those of a continuous one anything. The step is the mean of the
+    smallest gaps (up to 1.6 of their 5 % quantile), accepted if these
+    vary by less than 30 % where those of a continuous signal vary by 58
+    %: this also finds an encoder step that is no multiple of the last
+    digit printed, and one so fine that not every value is visited.
     """
     low = float(values.min())
     high = float(values.max())
@@ -432,8 +456,9 @@ def quantisation_step(values: FloatArray) -> float | None:
 def _lattice_step(levels: FloatArray) -> float | None:
     """Return the step of which all levels in [0, 1] are multiples, or None.
 
-    Few of many steps are visited where a short motion repeats: then neighbours are many
-    steps apart, but every level is still a whole number of them.
+    Few of many steps are visited where a short motion repeats: then
+    neighbours are many steps apart, but every level is still a whole
+    number of them.
     """
     if len(levels) < MIN_LATTICE_LEVELS:
         return None
@@ -489,7 +514,8 @@ def is_even(time: FloatArray) -> bool:
 def check_even(recording: Recording, first: int = 0) -> float:
     """Return the sampling rate; refuse a clock that is not even. [Hz]
 
-    Filters and transforms need an even clock. `first` is the number of the first sample.
+    Filters and transforms need an even clock. `first` is the number of
+    the first sample.
     """
     rate = recording.rate
     sample, deviation = most_unusual_step(recording.time)
@@ -505,8 +531,9 @@ def check_even(recording: Recording, first: int = 0) -> float:
     return rate
 
 
-# Over this many samples on both sides a joint has to travel by more than so many steps of its
-# encoder and standard deviations of its noise, to move and not to be at rest with a noisy encoder.
+# Over this many samples on both sides a joint has to travel by more
+# than so many steps of its encoder and standard deviations of its
+# noise, to move and not to be at rest with a noisy encoder.
 TRAVEL_REACH = 10
 TRAVEL_RESOLUTION_STEPS = 2.5
 TRAVEL_DEVIATIONS = 6.0
@@ -516,8 +543,8 @@ TRAVEL_DEVIATIONS = 6.0
 def travelling(position: FloatArray) -> BoolArray:
     """Return a mask of the samples at which each joint travels, beyond its noise, (t, a).
 
-    The standard deviation of noise is that of second differences over the root of six: those
-    of a sampled motion are small.
+    The standard deviation of noise is that of second differences over
+    the root of six: those of a sampled motion are small.
     """
     if len(position) < 3:
         return np.zeros(position.shape, bool)
@@ -535,8 +562,8 @@ def travelling(position: FloatArray) -> BoolArray:
 def velocity_ratio(time: FloatArray, position: FloatArray, velocity: FloatArray) -> float:
     """Return a recorded velocity over the derivative of a position; NaN if they are unrelated.
 
-    The velocity is integrated over short windows, as a position would be differentiated with
-    its noise.
+    The velocity is integrated over short windows, as a position would
+    be differentiated with its noise.
 
     Args:
         time: Time stamps, (t,). [s]
@@ -585,8 +612,8 @@ def common_velocity_unit(ratios: Sequence[float], units: Sequence[str]) -> str |
     """Return the unit in which all velocities are the derivatives of their positions.
 
     Args:
-        ratios: Recorded numbers over the derivatives of the positions in SI units; NaN if not
-            known.
+        ratios: Recorded numbers over the derivatives of the positions
+            in SI units; NaN if not known.
         units: Candidates.
 
     Returns:

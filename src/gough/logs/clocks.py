@@ -1,10 +1,11 @@
 """The true instants of samples: host stamps, repeated rows and lost rows.
 
-A program that logs a robot often stamps rows with its own clock while the controller samples
-evenly. Rows are then repeated (no new sample had arrived) or lost (two had), and stamps are
-late by as much as the program was. The motion shows it: between neighbouring rows all moving
-joints advance by the same whole number of usual steps, 0, 1, 2, ... Either clock is judged by
-how smooth the positions are on it.
+A program that logs a robot often stamps rows with its own clock while
+the controller samples evenly. Rows are then repeated (no new sample had
+arrived) or lost (two had), and stamps are late by as much as the
+program was. The motion shows it: between neighbouring rows all moving
+joints advance by the same whole number of usual steps, 0, 1, 2, ...
+Either clock is judged by how smooth the positions are on it.
 """
 
 from __future__ import annotations
@@ -29,33 +30,44 @@ from gough.logs.messages import log_notice
 from gough.logs.recording import Recording
 
 STEP_REACH = 8  # rows on each side whose median increment is the usual step
-# A joint moves clearly if its usual step is so many times what steps nearby differ by.
+# A joint moves clearly if its usual step is so many times what steps
+# nearby differ by.
 CLEAR_STEP_RATIO = 10.0
-CLEAR_STEP_RESOLUTIONS = 3.0  # and so many times the resolution of its positions
-# Fraction of a step by which a joint's advance may differ from a whole number of steps.
+# and so many times the resolution of its positions
+CLEAR_STEP_RESOLUTIONS = 3.0
+# Fraction of a step by which a joint's advance may differ from a whole
+# number of steps.
 WHOLE_STEP_TOLERANCE = 0.25
 SINGLE_STEP_TOLERANCE = 0.1  # the same of a joint that moves alone
 MAX_REPEATED_RUN = 10  # rows; longer ones are taken as rest
 # Positions on controller time have to be so much smoother than on stamps to replace these:
 # below both noise and rounding decide.
 SMOOTHER_RATIO = 0.8
-# Rows repeated or lost, and cycles between stamps and controller time at most, from which even
-# stamps are those of a program that reads the controller at a rate of its own.
+# Rows repeated or lost, and cycles between stamps and controller time
+# at most, from which even stamps are those of a program that reads the
+# controller at a rate of its own.
 MIN_BEAT_ROWS = 10
 MAX_BEAT_CYCLES = 1.5
 MIN_STEP_RATIO = 0.05  # of a usual step: the least between two rows
-REST_DEVIATION_RATIO = 1e-6  # of the largest deviation from a smooth motion: less is rest
-MAX_LATENESS = 0.3  # of a step: standard deviation expected where the motion shows nothing
-DISAGREEING_RATIO = 5.0  # times what is usual: a joint that differs so much says nothing of time
-JITTER_ITERATIONS = 4  # the deviations of a log of 200 Hz fell to 20, 7, 5, 4 %
+# of the largest deviation from a smooth motion: less is rest
+REST_DEVIATION_RATIO = 1e-6
+# of a step: standard deviation expected where the motion shows nothing
+MAX_LATENESS = 0.3
+# times what is usual: a joint that differs so much says nothing of time
+DISAGREEING_RATIO = 5.0
+# the deviations of a log of 200 Hz fell to 20, 7, 5, 4 %
+JITTER_ITERATIONS = 4
 JITTER_SEGMENT = 256  # samples of its spectrum
 TONE_BINS = 3  # frequencies of it that a tone fills
-MAX_TONE_FRACTION = 0.5  # of the power of the lateness that may be at so few frequencies
-# Weights of the cubic through nine samples, fitted by least squares, at the middle one.
+# of the power of the lateness that may be at so few frequencies
+MAX_TONE_FRACTION = 0.5
+# Weights of the cubic through nine samples, fitted by least squares, at
+# the middle one.
 LOCAL_CUBIC = np.array([-21, 14, 39, 54, 59, 54, 39, 14, -21]) / 231
 HALF_CUBIC = len(LOCAL_CUBIC) // 2
 MIN_CLOCK_SAMPLES = 16  # rows, below which stamps are not questioned
-MAX_NEIGHBOUR_STEPS = 3.0  # steps between rows across which smoothness is not judged
+# steps between rows across which smoothness is not judged
+MAX_NEIGHBOUR_STEPS = 3.0
 NEIGHBOUR_PLACES = (-2, -1, 1, 2)  # of the two samples before and after one
 
 
@@ -63,9 +75,11 @@ NEIGHBOUR_PLACES = (-2, -1, 1, 2)  # of the two samples before and after one
 class RowSteps:
     """How many usual steps the motion advances between neighbouring rows."""
 
-    count: IntArray  # 0 of a repeated row, 1, or more where rows were lost, (t - 1,)
+    # 0 of a repeated row, 1, or more where rows were lost, (t - 1,)
+    count: IntArray
     known: BoolArray  # the motion determines it, (t - 1,)
-    repeated: BoolArray  # rows that repeat the one before them while the robot moves, (t,)
+    # rows that repeat the one before them while the robot moves, (t,)
+    repeated: BoolArray
 
     @property
     def lost(self) -> int:
@@ -76,11 +90,13 @@ class RowSteps:
 def row_steps(recording: Recording) -> RowSteps:
     """Count the steps between neighbouring rows from the motion of all joints.
 
-    The usual step of a joint is the median of its increments nearby. A joint moves clearly if
-    that is `CLEAR_STEP_RATIO` times the median deviation from it. The count is known if the
-    joints that move clearly advance by one whole number, two of them each for itself, or one
-    of them closely if the stamps are uneven; where one joint moves behind even stamps, only a
-    row is accepted as repeated whose efforts or currents repeat too.
+    The usual step of a joint is the median of its increments nearby. A
+    joint moves clearly if that is `CLEAR_STEP_RATIO` times the median
+    deviation from it. The count is known if the joints that move
+    clearly advance by one whole number, two of them each for itself, or
+    one of them closely if the stamps are uneven; where one joint moves
+    behind even stamps, only a row is accepted as repeated whose efforts
+    or currents repeat too.
     """
     increments = np.diff(recording.position, axis=0)
     still = (increments == 0).all(axis=1)
@@ -104,7 +120,8 @@ def row_steps(recording: Recording) -> RowSteps:
     if not is_even(recording.time):
         known |= (misfit < SINGLE_STEP_TOLERANCE) & (n_agree == 1) & (count >= 0)
     known &= (count != 0) | still
-    # a row that was read late is a long step beside a short one, and nothing is lost
+    # a row that was read late is a long step beside a short one, and
+    # nothing is lost
     whole = (np.abs(advance - np.round(advance)) < WHOLE_STEP_TOLERANCE) | (n_clear == 0)
     known &= (count <= 1) | running(np.minimum, whole, 5)
     effort = recording.effort
@@ -124,8 +141,8 @@ def row_steps(recording: Recording) -> RowSteps:
 def _stops_at_once(still: BoolArray, advance: FloatArray) -> BoolArray:
     """Return which rows at rest have whole steps of the motion on both sides, (t,).
 
-    A robot that stops becomes slower before and is slow after; a row that was read twice
-    interrupts the motion at its speed.
+    A robot that stops becomes slower before and is slow after; a row
+    that was read twice interrupts the motion at its speed.
 
     Args:
         still: Rows in which no joint advances.
@@ -143,8 +160,8 @@ def _stops_at_once(still: BoolArray, advance: FloatArray) -> BoolArray:
 def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Return the median of the increments nearby and the median deviation from it, (t, a) each.
 
-    Rows that repeat the one before do not count, unless so many follow each other that the
-    robot may be at rest.
+    Rows that repeat the one before do not count, unless so many follow
+    each other that the robot may be at rest.
 
     Args:
         increments: Of the positions, (t, a).
@@ -164,11 +181,13 @@ def _usual_steps(increments: FloatArray, still: BoolArray) -> tuple[FloatArray, 
 def with_true_instants(recording: Recording) -> Recording:
     """Return the rows of a recording at the instants they were sampled, without repeated rows.
 
-    Even stamps of rows one step apart are kept. So are others unless positions are clearly
-    smoother on controller time: whole steps of an even clock, counted by the motion where it
-    shows them and by the stamps elsewhere. If all joints then still run ahead and behind
-    together, rows were read early and late, and their instants are those that the motion
-    shows. Notices of the returned recording state what was found.
+    Even stamps of rows one step apart are kept. So are others unless
+    positions are clearly smoother on controller time: whole steps of an
+    even clock, counted by the motion where it shows them and by the
+    stamps elsewhere. If all joints then still run ahead and behind
+    together, rows were read early and late, and their instants are
+    those that the motion shows. Notices of the returned recording state
+    what was found.
     """
     if len(recording) < MIN_CLOCK_SAMPLES:
         return recording
@@ -209,11 +228,13 @@ def _increasing(time: FloatArray) -> FloatArray:
 def _sampling_jitter(position: FloatArray, time: FloatArray) -> FloatArray | None:
     """Return by how much rows were sampled after their times, (t,) [s]; None if they were not.
 
-    A row that is late by e lies v e ahead of the smooth motion in every joint, v being its
-    velocity. The lateness that all joints but one show must explain most of the deviation of
-    that one, `SMOOTHER_RATIO`; it must be more than an even clock may have, and look like
-    noise: a motion that is not smooth has tones or is slow. And positions have to be smoother
-    at these instants: where all joints start together, a fast motion looks late as well.
+    A row that is late by e lies v e ahead of the smooth motion in every
+    joint, v being its velocity. The lateness that all joints but one
+    show must explain most of the deviation of that one,
+    `SMOOTHER_RATIO`; it must be more than an even clock may have, and
+    look like noise: a motion that is not smooth has tones or is slow.
+    And positions have to be smoother at these instants: where all
+    joints start together, a fast motion looks late as well.
     """
     step = float(np.median(np.diff(time)))
     n_even = round((time[-1] - time[0]) / step) + 1
@@ -241,7 +262,8 @@ def _off_smooth_motion(
 ) -> tuple[FloatArray, FloatArray]:
     """Return how far positions are off a smooth motion, and its velocities, (t, a) each.
 
-    The positions are brought onto an even clock and smoothed by local cubics.
+    The positions are brought onto an even clock and smoothed by local
+    cubics.
     """
     tolerance = EVEN_CLOCK_RATIO * (even[1] - even[0])
     if len(even) == len(time) and np.abs(even - time).max() < tolerance:
@@ -258,8 +280,9 @@ def _off_smooth_motion(
 def _common_lateness(deviation: FloatArray, velocity: FloatArray, step: float) -> FloatArray:
     """Return the lateness of each row that fits all joints best, (t,). [s]
 
-    A weighted mean of what the joints show, without those that differ from its weighted
-    median by much more than is usual: a position may jump alone.
+    A weighted mean of what the joints show, without those that differ
+    from its weighted median by much more than is usual: a position may
+    jump alone.
     """
     prior = (MAX_LATENESS * step) ** -2
     scale = _usual_deviation(deviation)
@@ -321,10 +344,11 @@ def _is_shared(deviation: FloatArray, velocity: FloatArray, step: float) -> bool
 def _controller_ticks(time: FloatArray, steps: RowSteps) -> tuple[FloatArray, float]:
     """Return the number of the controller's cycle of each row, (t,), and its length. [s]
 
-    Where the motion does not show how many cycles passed between two rows, the stamps do. Even
-    stamps with lost or repeated rows may count rows; then a row takes one cycle. Or a program
-    reads the newest sample at a rate of its own: then rows are repeated or lost so regularly that
-    the stamps never get away from the cycles.
+    Where the motion does not show how many cycles passed between two
+    rows, the stamps do. Even stamps with lost or repeated rows may
+    count rows; then a row takes one cycle. Or a program reads the
+    newest sample at a rate of its own: then rows are repeated or lost
+    so regularly that the stamps never get away from the cycles.
     """
     interval = np.diff(time)
     nominal = float(np.median(interval))

@@ -11,8 +11,10 @@ from gough.core.display import import_optional
 from gough.core.errors import InvalidRecording, StorageFault
 from gough.core.storage import StoredFile, address_of, files_below, is_address
 
-MAX_PART_ROWS = 2_000_000  # samples of a dataset that are one log; a row group is never divided
-HIDDEN_PREFIXES = ("_", ".")  # files that writers of datasets leave beside the data
+# samples of a dataset that are one log; a row group is never divided
+MAX_PART_ROWS = 2_000_000
+# files that writers of datasets leave beside the data
+HIDDEN_PREFIXES = ("_", ".")
 
 
 class DatasetPart(NamedTuple):
@@ -26,8 +28,9 @@ class DatasetPart(NamedTuple):
 def dataset_parts(folder: str, rows: int = MAX_PART_ROWS) -> list[DatasetPart]:
     """Return the logs of a dataset that is divided into folders `robot=.../day=...`.
 
-    Only the ends of the files, which list their row groups, are read. A file without samples,
-    or one that is damaged, is a log as a whole: whoever reads it names what is wrong.
+    Only the ends of the files, which list their row groups, are read. A
+    file without samples, or one that is damaged, is a log as a whole:
+    whoever reads it names what is wrong.
 
     Args:
         folder: Path or address.
@@ -86,7 +89,8 @@ def _keys(partitioning: Any, file: str) -> tuple[str, date]:
 def _ranges(file: StoredFile, rows: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of row groups with at most so many rows, or one row group.
 
-    Nothing is yielded of a file without samples, or of one that is no Parquet file.
+    Nothing is yielded of a file without samples, or of one that is no
+    Parquet file.
     """
     start = 0
     count = 0

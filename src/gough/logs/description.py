@@ -63,13 +63,15 @@ COLUMN_KEYS = {
 }
 DECIMAL_SIGNS = (".", ",")
 THOUSANDS_SIGNS = ("", ".", ",", "'", " ")
-# Power of the gear ratio that takes each kind of signal from the motor to the joint.
+# Power of the gear ratio that takes each kind of signal from the motor
+# to the joint.
 GEAR_POWERS = {"position": -1, "velocity": -1, "reference": -1, "effort": 1}
 _HEADER = re.compile(
     r"^(?:time|(?P<name>.+)\.(?P<kind>" + "|".join(KINDS) + r"))(?:\s*\[(?P<unit>.*)\])?$"
 )
 
-# The number in `q.position[1]` is an index of a matrix; `a.current [1]`, with a space, has no unit.
+# The number in `q.position[1]` is an index of a matrix; `a.current
+# [1]`, with a space, has no unit.
 _INDEXED = re.compile(r"\S\[\d+\]$")
 
 # Dimensions that each kind of column may have, with their SI units.
@@ -118,7 +120,8 @@ class Description:
     """How the files of a log are converted to a recording."""
 
     joints: tuple[str, ...]
-    signals: tuple[Signal, ...]  # ordered by kind, positions first, then as the joints
+    # ordered by kind, positions first, then as the joints
+    signals: tuple[Signal, ...]
     payload: str | None = None  # name of the payload that is carried
     rate: float | None = None  # of an even clock to resample to [Hz]
     period: float | None = None  # of the motion [s]
@@ -432,8 +435,8 @@ def _check_signals(signals: Sequence[Signal], rate: float | None) -> None:
 def describe_headers(names: Iterable[str], source: str) -> Description:
     """Return the description that headers like `leg1.slider.position [m]` and `time [s]` contain.
 
-    Joints are the names of the position columns, in their order. Columns with other headers
-    are left out.
+    Joints are the names of the position columns, in their order.
+    Columns with other headers are left out.
     """
     headers = list(names)
     described: dict[str, dict[str, tuple[str, str]]] = {}  # header and unit by kind and name
@@ -518,7 +521,8 @@ def _si(kind: str, unit: str, where: str, rated: str = "") -> tuple[float, str]:
         kind: Of the column.
         unit: As recorded.
         where: The column, for messages.
-        rated: Value of which the column is a fraction, with its unit; "" if it is none.
+        rated: Value of which the column is a fraction, with its unit;
+            "" if it is none.
     """
     if kind == "extra":  # whatever it is, its numbers are used as they were recorded
         return 1.0, unit

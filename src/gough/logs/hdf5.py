@@ -15,7 +15,8 @@ from gough.core.files import MAX_STRUCTURE_DEPTH, Budget, reading
 from gough.logs.array_tables import MAX_LISTED_OBJECTS, array_table, log_budget
 from gough.logs.tables import Table
 
-# What to save instead of objects of MATLAB, by their class; x is the variable.
+# What to save instead of objects of MATLAB, by their class; x is the
+# variable.
 MATLAB_SUBSTITUTES = {
     "table": "s = table2struct(x, 'ToScalar', true)",
     "timetable": "s = table2struct(timetable2table(x, 'ConvertRowTimes', false), 'ToScalar', "

@@ -17,7 +17,8 @@ from gough.logs.tables import Table, truncated_notice
 def read_json_lines(path: Path) -> Table:
     """Read the numbers of JSON lines; `{"arm": {"q": [1, 2]}}` has `arm.q[1]` and `arm.q[2]`.
 
-    A field that a line lacks, or that is null, is blank there. Dates become seconds.
+    A field that a line lacks, or that is null, is blank there. Dates
+    become seconds.
     """
     budget = log_budget(path)
     content = read_bytes(path, budget.max_bytes, InvalidRecording)

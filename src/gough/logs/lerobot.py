@@ -18,7 +18,8 @@ from gough.logs.tables import Table, cut
 
 DATASET_FACTS = "meta/info.json"  # inside the folder of a dataset
 EPISODE_COLUMN = "episode_index"
-# Types of features that are numbers; others are images, videos and texts.
+# Types of features that are numbers; others are images, videos and
+# texts.
 LEROBOT_NUMBERS = ("float", "int", "uint", "bool")
 
 
@@ -30,8 +31,9 @@ def is_dataset(path: Path) -> bool:
 def lerobot_blocks(path: Path, size: int, description: Description | None) -> Iterator[Table]:
     """Yield the samples of one episode of a dataset.
 
-    The description says which episode; a dataset of one needs none. Entries of a feature are named
-    as the dataset names them, `observation.state.elbow`, or counted, `observation.state[1]`.
+    The description says which episode; a dataset of one needs none.
+    Entries of a feature are named as the dataset names them,
+    `observation.state.elbow`, or counted, `observation.state[1]`.
     """
     features, n_episodes = _facts(path)
     episode = description.episode if description is not None else None

@@ -46,10 +46,10 @@ def read_mat(path: Path) -> Table:
     """Read the numeric variables of a MATLAB file, those inside structures as `log.q`.
 
     Version 7.3 needs h5py. Objects (a `timetable`, a `timeseries`, a
-    `Simulink.SimulationData.Dataset`) can be read by MATLAB alone; they are listed as not read,
-    with what to save instead.
-    Files of version 5 to 7 are read here element by element: a damaged one is an error, not
-    a crash of a C library.
+    `Simulink.SimulationData.Dataset`) can be read by MATLAB alone; they
+    are listed as not read, with what to save instead. Files of version
+    5 to 7 are read here element by element: a damaged one is an error,
+    not a crash of a C library.
     """
     budget = log_budget(path)
     content = read_bytes(path, MAX_UNPACKED_BYTES, InvalidRecording)
@@ -123,7 +123,8 @@ def _matlab_text(kind: int, content: bytes, order: str) -> str:
 def _variable(content: bytes, order: str, depth: int, budget: Budget) -> tuple[str, Any]:
     """Return name and value of a MATLAB array.
 
-    Structures become dictionaries, cells and arrays of structures lists.
+    Structures become dictionaries, cells and arrays of structures
+    lists.
     """
     budget.take_object(depth)
     elements = _elements(content, order)

@@ -18,7 +18,8 @@ from gough.logs.ros_bags import read_bag, ros_fields
 from gough.logs.tables import Table
 
 ROS_PROFILE = "ros2"  # of files that rosbags reads, from their index
-MCAP_HEADER = struct.Struct("<8sBQI")  # mark, opcode, length of the header, length of the profile
+# mark, opcode, length of the header, length of the profile
+MCAP_HEADER = struct.Struct("<8sBQI")
 MAX_PROFILE_BYTES = 64
 PROTOBUF_TIME = "google.protobuf.Timestamp"
 PROTOBUF_DURATION = "google.protobuf.Duration"
@@ -30,8 +31,8 @@ Decoder = Callable[[bytes, int], Any]
 def read_mcap(path: Path) -> Table:
     """Read the numeric fields of all topics of an MCAP file.
 
-    Names and times are those of `read_bag`, which reads the files of ROS 2. Topics in other
-    encodings are listed as not read.
+    Names and times are those of `read_bag`, which reads the files of
+    ROS 2. Topics in other encodings are listed as not read.
     """
     if _profile(path) == ROS_PROFILE:
         return read_bag(path)

@@ -17,14 +17,17 @@ from gough.core.files import Budget
 from gough.logs.messages import refused
 from gough.logs.tables import Table, seconds_of_date
 
-# Fields whose texts name the entries of the lists beside and below them.
+# Fields whose texts name the entries of the lists beside and below
+# them.
 LABEL_FIELDS = ("name", "joint_names")
 ENTRY_LABEL = "name"  # field that names a structure in a list of structures
-# Entries of a list that become columns; longer lists are images, clouds, maps.
+# Entries of a list that become columns; longer lists are images,
+# clouds, maps.
 MAX_LIST_COLUMNS = 64
 MAX_MESSAGE_DEPTH = 100  # fields inside each other
 NANOSECOND = 1e-9  # [s]
-# Fields of a time, whole seconds and nanoseconds, as ROS, Foxglove and protobuf name them.
+# Fields of a time, whole seconds and nanoseconds, as ROS, Foxglove and
+# protobuf name them.
 TIME_FIELDS = ({"sec", "nanosec"}, {"sec", "nsec"}, {"secs", "nsecs"}, {"seconds", "nanos"})
 
 
@@ -35,8 +38,9 @@ class Stamp(float):
 def stamp_after(nanoseconds: int, start: int) -> Stamp:
     """Return a time in seconds after the start of a file.
 
-    A double resolves 0.24 us of a time since 1970, and all digits of one since the start. What
-    lies before half of the start is a duration, or on another clock, and is kept.
+    A double resolves 0.24 us of a time since 1970, and all digits of
+    one since the start. What lies before half of the start is a
+    duration, or on another clock, and is kept.
 
     Args:
         nanoseconds: The time.
@@ -52,8 +56,9 @@ def message_numbers(
 ) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a message by name: `pose.x`, `q[1]`.
 
-    Entries of a list are counted from 1, or named where the message names them: of a JointState
-    `elbow.position`. Dates and times become stamps; other texts are left out.
+    Entries of a list are counted from 1, or named where the message
+    names them: of a JointState `elbow.position`. Dates and times become
+    stamps; other texts are left out.
 
     Args:
         content: Numbers, texts, lists and mappings.
@@ -146,8 +151,8 @@ class MessageColumns:
         """Return the columns as a table.
 
         Args:
-            ordered_by: Field by which the messages of each topic are sorted; as they came
-                without one.
+            ordered_by: Field by which the messages of each topic are
+                sorted; as they came without one.
         """
         source = self.budget.source
         if not self._fields:

@@ -17,7 +17,8 @@ def log_notice(
 ) -> Notice:
     """Return a notice about the file, column or clock `where`.
 
-    Rules are `truncated`, `gap`, `saturation`, `quantisation`, `dead`, `jitter`, ...
+    Rules are `truncated`, `gap`, `saturation`, `quantisation`, `dead`,
+    `jitter`, ...
     """
     return Notice(
         rule=rule,

@@ -30,7 +30,8 @@ from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 def npz_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
     """Yield the tables of an NPZ file: one that Gough wrote in blocks, any other whole.
 
-    Columns of the former have headers such as `leg1.slider.position [m]`.
+    Columns of the former have headers such as `leg1.slider.position
+    [m]`.
     """
     source = path.name
     with (

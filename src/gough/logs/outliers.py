@@ -1,9 +1,11 @@
 """Outliers of all channels, and jumps of positions, from the signals alone.
 
-Outliers are samples that neither the samples before nor those after them lead to. They are
-found in each channel by itself, before any model, and excluded for all models alike. A jump
-is a position that steps alone, as when an encoder loses counts or wraps. Whether counts were
-really lost is for the residual of a model to confirm: it then has a step that stays.
+Outliers are samples that neither the samples before nor those after
+them lead to. They are found in each channel by itself, before any
+model, and excluded for all models alike. A jump is a position that
+steps alone, as when an encoder loses counts or wraps. Whether counts
+were really lost is for the residual of a model to confirm: it then has
+a step that stays.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ from gough.logs.messages import log_notice
 from gough.logs.recording import Recording
 
 MAX_OUTLIER_RUN = 3  # samples in a row
-# Times the usual distance of a sample from its neighbours' lines; of Gaussian noise none in 1e12.
+# Times the usual distance of a sample from its neighbours' lines; of
+# Gaussian noise none in 1e12.
 OUTLIER_RATIO = 15.0
 OUTLIER_RESOLUTIONS = 8.0  # and times the resolution of the channel
-# Standard deviations of an effort: smaller outliers do not matter, as efforts are not
-# differentiated.
+# Standard deviations of an effort: smaller outliers do not matter, as
+# efforts are not differentiated.
 MATERIAL_EFFORT = 0.2
 OUTLIER_PASSES = 3
 MIN_OUTLIER_SAMPLES = 50  # of a log, below which none is sought
@@ -45,19 +48,23 @@ LINE_AFTER = (1, 2)  # and the line after it
 CLOCK_ROUNDINGS = 4.0  # by which the steps of an even clock differ
 SCREEN_MARGIN = 0.999  # for rounding, of what is computed in two ways
 MIN_JUMP_SAMPLES = 16  # of a log, below which none is sought
-# Times what increments nearby usually differ from the motion; of noise none in 1e12.
+# Times what increments nearby usually differ from the motion; of noise
+# none in 1e12.
 JUMP_RATIO = 15.0
 JUMP_RESOLUTIONS = 3.0  # and times the resolution of the channel
-# Other channels step at the same time if they do by so many times what is usual for them.
+# Other channels step at the same time if they do by so many times what
+# is usual for them.
 SHARED_JUMP_RATIO = 5.0
 JUMP_WINDOW = 10  # samples that a cubic and a step are fitted to
-# Fraction of what a cubic does not explain that a cubic with a step may leave: a start, a stop or
-# an impact leaves more.
+# Fraction of what a cubic does not explain that a cubic with a step may leave:
+# a start, a stop or an impact leaves more.
 MAX_UNEXPLAINED = 0.1
 MIN_JUMP_RANGE = 1e-6  # of the range of a position: no encoder counts finer
-# Times the local motion that a joint jumps which moves alone: a lost row looks alike.
+# Times the local motion that a joint jumps which moves alone: a lost
+# row looks alike.
 ALONE_MOTION_RATIO = 2.0
-WRAP_TOLERANCE = 0.02  # relative: jumps of one size to this are those of one counter
+# relative: jumps of one size to this are those of one counter
+WRAP_TOLERANCE = 0.02
 TURN = 2 * np.pi
 
 
@@ -66,16 +73,18 @@ def find_outliers(
 ) -> BoolArray:
     """Return which samples of some channels are outliers, (t, k).
 
-    Up to `MAX_OUTLIER_RUN` samples in a row are compared with the line through the two samples
-    before them, with that through the two after them, and with the cubic through all four.
-    Outliers are off all of them, to the same side, by `OUTLIER_RATIO` times what samples
-    nearby are off the cubic: the step of a friction force lies on one of the lines.
+    Up to `MAX_OUTLIER_RUN` samples in a row are compared with the line
+    through the two samples before them, with that through the two after
+    them, and with the cubic through all four. Outliers are off all of
+    them, to the same side, by `OUTLIER_RATIO` times what samples nearby
+    are off the cubic: the step of a friction force lies on one of the
+    lines.
 
     Args:
         values: Samples by channel, (t, k).
         time: Their instants, (t,). [s]
-        material: Standard deviations of a channel that outliers are off, at least; (k,) if not
-            of all channels.
+        material: Standard deviations of a channel that outliers are
+            off, at least; (k,) if not of all channels.
     """
     outlier = np.zeros(values.shape, bool)
     if len(values) < MIN_OUTLIER_SAMPLES:
@@ -100,9 +109,10 @@ def find_outliers(
 class _OutlierSearch:
     """Finds the samples of a channel that are far off what is around them, on the log's clock.
 
-    All samples are compared with both lines and the cubic by a lower bound of what is usual
-    nearby. What is usual, and the distances of all samples of a run, are computed only where
-    the ends of a run are further off than that.
+    All samples are compared with both lines and the cubic by a lower
+    bound of what is usual nearby. What is usual, and the distances of
+    all samples of a run, are computed only where the ends of a run are
+    further off than that.
     """
 
     def __init__(self, time: FloatArray) -> None:
@@ -165,8 +175,9 @@ def _interpolate_marked(values: FloatArray, time: FloatArray, marked: BoolArray)
 def _run_distance(values: FloatArray, time: FloatArray, first: IntArray, length: int) -> FloatArray:
     """Return how far some runs of samples are off what is around them, (n,).
 
-    The smallest distance of the samples of a run from the line before it, the line after it and
-    the cubic; zero if they lie to different sides of these, or too near to an end of the log.
+    The smallest distance of the samples of a run from the line before
+    it, the line after it and the cubic; zero if they lie to different
+    sides of these, or too near to an end of the log.
 
     Args:
         first: First sample of each run, (n,).
@@ -204,8 +215,8 @@ def _off_polynomial(
 def without_outliers(recording: Recording) -> Recording:
     """Return the recording with outliers of positions, efforts and currents interpolated.
 
-    Their samples count as not measured, for all models. Notices of the returned recording
-    state what was found.
+    Their samples count as not measured, for all models. Notices of the
+    returned recording state what was found.
     """
     groups = []
     material: list[float] = []  # of each channel
@@ -258,19 +269,23 @@ class Jump:
     unit: str  # `m` or `rad`
     sample: int  # number of the first sample behind it
     time: float  # of that sample [s]
-    size: float  # beyond the motion; one turn of the counter if it wraps [m or rad]
-    deviation: float  # usual size of what was measured as `size` nearby [m or rad]
+    # beyond the motion; one turn of the counter if it wraps [m or rad]
+    size: float
+    # usual size of what was measured as `size` nearby [m or rad]
+    deviation: float
     wraps: bool  # the counter starts again
 
 
 def find_jumps(recording: Recording) -> tuple[Jump, ...]:
     """Return the jumps of positions in the order of time.
 
-    A cubic with a step in the middle is fitted to `JUMP_WINDOW` samples of one position. The
-    position jumps there if the step is `JUMP_RATIO` times what is usual nearby, more than the
-    resolution, and explains what the cubic alone does not, while no other joint steps with it
-    and the times between the samples are usual. Samples that were not measured are left out.
-    Apply it to rows on their true instants (`gough.logs.clocks`), before they are resampled:
+    A cubic with a step in the middle is fitted to `JUMP_WINDOW` samples
+    of one position. The position jumps there if the step is
+    `JUMP_RATIO` times what is usual nearby, more than the resolution,
+    and explains what the cubic alone does not, while no other joint
+    steps with it and the times between the samples are usual. Samples
+    that were not measured are left out. Apply it to rows on their true
+    instants (`gough.logs.clocks`), before they are resampled:
     interpolation hides the resolution of positions.
     """
     if len(recording) < MIN_JUMP_SAMPLES:
@@ -316,7 +331,8 @@ def _jumps_at(
     alone = (magnitude > np.maximum(SHARED_JUMP_RATIO * usual, least)).sum(axis=1) <= 1
     moves = motion > np.maximum(SHARED_JUMP_RATIO * usual, least)
     others_move = moves.sum(axis=1, keepdims=True) > moves
-    # the lost or repeated row of a joint that moves alone looks like a jump
+    # the lost or repeated row of a joint that moves alone looks like a
+    # jump
     no_lost_row = others_move | (magnitude > ALONE_MOTION_RATIO * motion)
     lost = large & alone[:, None] & explained & no_lost_row
     jumps = []
@@ -358,8 +374,9 @@ def _positions(recording: Recording) -> tuple[list[str], list[str], FloatArray]:
 def _fitted_steps(position: FloatArray, time: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return the step between each two samples, (t - 1, a), and whether it explains the window.
 
-    A cubic and a step are fitted to `JUMP_WINDOW` samples around it by least squares. It
-    explains the window if at most `MAX_UNEXPLAINED` of the squares that a cubic leaves stay.
+    A cubic and a step are fitted to `JUMP_WINDOW` samples around it by
+    least squares. It explains the window if at most `MAX_UNEXPLAINED`
+    of the squares that a cubic leaves stay.
     """
     half = JUMP_WINDOW // 2
     step = np.zeros((len(position) - 1, position.shape[1]))
@@ -405,7 +422,8 @@ def _usual_intervals(recording: Recording) -> BoolArray:
 def _turn(steps: FloatArray, span: float, unit: str) -> float:
     """Return after what a counter starts again; infinite if it does not.
 
-    Whole turns, or steps of one size up and down that is the range of the position.
+    Whole turns, or steps of one size up and down that is the range of
+    the position.
 
     Args:
         steps: Increments that are too large.

@@ -18,14 +18,16 @@ from gough.logs.messages import log_notice, refused
 from gough.logs.recording import Recording
 
 INTERPOLATIONS = ("linear", "cubic", "previous")
-# A motion repeats if positions one period apart differ by less than this fraction of their
-# standard deviation.
+# A motion repeats if positions one period apart differ by less than
+# this fraction of their standard deviation.
 REPETITION_TOLERANCE = 0.05
-REPETITION_SAMPLES = 20000  # at most so many samples are used to look for a repetition
+# at most so many samples are used to look for a repetition
+REPETITION_SAMPLES = 20000
 PERIOD_HARMONICS = 10  # fitted; fewer if the sampling rate is too low for them
 MIN_PERIODIC_FRACTION = 0.5  # of the variance of the positions
 SAME_INSTANT_RATIO = 1e-6  # of a step: times that are closer are the same
-MIN_CUBIC_STEP_RATIO = 0.2  # of the usual step: closer rows are not used for splines
+# of the usual step: closer rows are not used for splines
+MIN_CUBIC_STEP_RATIO = 0.2
 MAX_PERIOD_ITERATIONS = 30  # of Gauss-Newton
 
 
@@ -37,9 +39,10 @@ def interpolate(
 ) -> FloatArray:
     """Interpolate samples, (t, k) at (t,), to other times inside their span, (s, k) at (s,).
 
-    `linear` never overshoots and damps a component of frequency f by sinc^2(f step), at
-    most, between samples; `cubic` is a not-a-knot spline for smooth signals, accurate to (2
-    pi f step)^4; `previous` holds the last value, which is what a controller does with its
+    `linear` never overshoots and damps a component of frequency f by
+    sinc^2(f step), at most, between samples; `cubic` is a not-a-knot
+    spline for smooth signals, accurate to (2 pi f step)^4; `previous`
+    holds the last value, which is what a controller does with its
     commands.
     """
     if method not in INTERPOLATIONS:
@@ -78,8 +81,8 @@ def even_times(start: float, end: float, rate: float) -> FloatArray:
 def resample(recording: Recording, new_time: FloatArray, method: str = "linear") -> Recording:
     """Return the recording at other times inside its span, without its period.
 
-    Samples between rows that are more than `GAP_STEPS` apart, or beside one that was not
-    measured, count as not measured.
+    Samples between rows that are more than `GAP_STEPS` apart, or beside
+    one that was not measured, count as not measured.
     """
     return recording.mapped(
         lambda values: interpolate(values, recording.time, new_time, method),
@@ -108,8 +111,9 @@ def _measured_at(recording: Recording, new_time: FloatArray) -> BoolArray | None
 def resample_evenly(recording: Recording) -> Recording:
     """Return the recording on an even clock at its own rate, with lost samples interpolated.
 
-    Positions are interpolated by a cubic spline, without rows so close to the one before that
-    it would magnify their noise; everything else linearly.
+    Positions are interpolated by a cubic spline, without rows so close
+    to the one before that it would magnify their noise; everything else
+    linearly.
     """
     if len(recording) < 2:
         raise refused(
@@ -128,9 +132,9 @@ def resample_evenly(recording: Recording) -> Recording:
 def repetition(recording: Recording) -> float | None:
     """Return the time after which all positions repeat, or None. [s]
 
-    The first high peak of the autocorrelation is the candidate. It is accepted if positions
-    one candidate period apart differ by less than `REPETITION_TOLERANCE` of their standard
-    deviation.
+    The first high peak of the autocorrelation is the candidate. It is
+    accepted if positions one candidate period apart differ by less than
+    `REPETITION_TOLERANCE` of their standard deviation.
     """
     every = max(1, len(recording) // REPETITION_SAMPLES)
     position = recording.position[::every]
@@ -177,14 +181,16 @@ class PeriodEstimate(NamedTuple):
 def estimate_period(recording: Recording, nominal: float) -> PeriodEstimate:
     """Estimate the period of the positions to a small fraction of a sample.
 
-    A Fourier series with a common frequency is fitted to all joints by least squares,
-    frequency included (Gauss-Newton on w with the coefficients eliminated), over spans that
-    double from two periods to the whole record so that the phase never slips. Each joint is
-    weighted by its own residual variance. The samples are on an even clock, at least two
-    periods, without rest at the ends.
+    A Fourier series with a common frequency is fitted to all joints by
+    least squares, frequency included (Gauss-Newton on w with the
+    coefficients eliminated), over spans that double from two periods to
+    the whole record so that the phase never slips. Each joint is
+    weighted by its own residual variance. The samples are on an even
+    clock, at least two periods, without rest at the ends.
 
     Args:
-        nominal: Period at which the search starts, see `repetition`. [s]
+        nominal: Period at which the search starts, see `repetition`.
+            [s]
     """
     rate = check_even(recording)
     moving = np.ptp(recording.position, axis=0) > 0
@@ -253,9 +259,10 @@ def _refine_frequency(
 def resample_to_period(recording: Recording, period: PeriodEstimate) -> Recording:
     """Return the whole periods of a recording with a whole number of samples in each.
 
-    A record of exactly whole periods keeps them all although an estimate of the period may
-    be a little too long: it is shortened to fit if it then lies within four standard errors
-    or a hundredth of a sample. The samples are on an even clock.
+    A record of exactly whole periods keeps them all although an
+    estimate of the period may be a little too long: it is shortened to
+    fit if it then lies within four standard errors or a hundredth of a
+    sample. The samples are on an even clock.
     """
     seconds = period.seconds
     n = max(round(seconds * recording.rate), 2)

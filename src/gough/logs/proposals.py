@@ -1,8 +1,9 @@
 """Which columns of a log may be which signal of which joint: names, numbers and order decide.
 
-Columns whose names differ in one number, or in the name of a joint, are a family: `Torque1`
-to `Torque7`. All joints get their signal from one family, so that kinds of signals are never
-mixed. The data may only object: a position that cannot stay within its limits, an effort that
+Columns whose names differ in one number, or in the name of a joint, are
+a family: `Torque1` to `Torque7`. All joints get their signal from one
+family, so that kinds of signals are never mixed. The data may only
+object: a position that cannot stay within its limits, an effort that
 belongs to another joint or is beyond what its motor can do.
 """
 
@@ -17,7 +18,8 @@ import numpy as np
 from gough.core.arrays import FloatArray
 from gough.core.units import is_unit
 
-# Words of column names by the kind of signal they usually mean; the first that fits.
+# Words of column names by the kind of signal they usually mean; the
+# first that fits.
 SIGNAL_PATTERNS = {
     "extra": r"temp\w*|volt\w*|humid\w*|ext|extern\w*|error|err|fehler|tcp|pose|cart\w*|flange"
     r"|seq\w*|index",
@@ -28,26 +30,31 @@ SIGNAL_PATTERNS = {
     "position": r"pos\w*|q|angles?|enc\w*|theta|lage\w*|winkel\w*|joints?|axis|achse",
 }
 COMMAND_PATTERN = r"ref\w*|set\w*|cmd\w*|command\w*|desired|target\w*|goal|action|soll\w*|d"
-MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw|ai"  # words of signals that are the first choice
+# words of signals that are the first choice
+MEASURED_PATTERN = r"meas\w*|act\w*|ist\w*|raw|ai"
 # Words that say a signal is not the first choice.
 DERIVED_PATTERN = (
     r"con|fric\w*|grav\w*|sm|smooth\w*|filt\w*|mean|avg|est\w*|model\w*|max|min|ff|sim\w*"
     r"|dist|disturb\w*|coll\w*|resid\w*|lim\w*|thresh\w*"
 )
-# Words that axes are called too, and single letters: other words of a name say more of its kind.
+# Words that axes are called too, and single letters: other words of a
+# name say more of its kind.
 WEAK_PATTERN = r"joints?|axis|achse|[^\W\d_]"
-# German words such as Istmoment and Sollposition begin with `actual` or `commanded`.
+# German words such as Istmoment and Sollposition begin with `actual` or
+# `commanded`.
 GERMAN_PREFIX = r"\b(ist|soll)(?=[^\W\d_]{3})"
-# A letter that programs of controllers begin names with, for the type: fActPos, nActTorque.
+# A letter that programs of controllers begin names with, for the type:
+# fActPos, nActTorque.
 TYPE_PREFIX = r"(?<![A-Za-z])[bdfilnruw]{1,2}(?=[A-Z][a-z])"
 # Where capitals end and a word begins: AIPos, MACur, TCPPose.
 ACRONYM_END = r"([A-Z]{2,})([A-Z][a-z]{2})"
-# Why columns are of the joints in their order: nothing else, or letters of axes in their names.
+# Why columns are of the joints in their order: nothing else, or letters
+# of axes in their names.
 BY_ORDER = "by its order"
 BY_LETTER = "by its letter, in order"
 MIN_EXPLAINED_SAMPLES = 50  # to compare an effort with a motion
-# Fractions of an effort that the motion of the joint it is proposed for explains at most, and
-# another one at least, for the data to object.
+# Fractions of an effort that the motion of the joint it is proposed for
+# explains at most, and another one at least, for the data to object.
 FOREIGN_FRACTION = 0.3
 OWN_FRACTION = 0.8
 
@@ -100,10 +107,11 @@ def _kind_of_words(name: str) -> str:
 def choose_family(names: Sequence[str], joints: Sequence[str]) -> Family | None:
     """Return the family of columns, one for each joint, that is the first choice; None without.
 
-    Measured signals come before commanded and derived ones, families with the names of joints
-    before numbered ones, numbered ones before letters of axes and plain order, short names before
-    long ones. Where several families are as good a choice but for the length of their names, the
-    reason says so.
+    Measured signals come before commanded and derived ones, families
+    with the names of joints before numbered ones, numbered ones before
+    letters of axes and plain order, short names before long ones. Where
+    several families are as good a choice but for the length of their
+    names, the reason says so.
     """
     families = [*_named_families(names, joints), *_numbered_families(names, joints)]
     if not families:
@@ -239,8 +247,8 @@ def objections(explained: Callable[[int, int], float], joints: Sequence[str]) ->
     """Return what the motion says against an assignment of efforts, by the number of the joint.
 
     Args:
-        explained: Fraction of the effort proposed for a joint that the motion of another
-            explains.
+        explained: Fraction of the effort proposed for a joint that the
+            motion of another explains.
         joints: Names of the joints.
     """
     remarks = {}
@@ -264,7 +272,8 @@ def explained_fraction(q: FloatArray, y: FloatArray) -> float:
 
     Args:
         q: Position of a motor, (t,).
-        y: The column, (t,), regressed on the position and its derivatives.
+        y: The column, (t,), regressed on the position and its
+            derivatives.
     """
     if len(q) != len(y):
         return float("nan")

@@ -48,7 +48,8 @@ Log = Recording | str | Path | Any
 DESCRIPTION_SUFFIX = ".toml"
 READ_BLOCK = 65536  # samples read from a file at a time
 HEAD_SAMPLES = 16  # read to find out how a file is to be read
-MAX_PERIOD_ERROR = 0.1  # samples by which a stated period may be off at the end of a log
+# samples by which a stated period may be off at the end of a log
+MAX_PERIOD_ERROR = 0.1
 
 
 def read_recording(
@@ -57,17 +58,19 @@ def read_recording(
 ) -> Recording:
     """Read a log: a text table, another file of `LOG_FORMATS`, a bag, or a folder of files.
 
-    Files Gough wrote and tables whose headers look like `leg1.slider.position [m]` need no
-    description. With a description time counts from the first sample kept, and signals on
-    other clocks than the positions are interpolated over the span all clocks share. The
-    result has the notices of reading and of `checks.inspected`. Anything that would have to
-    be guessed is an `InvalidRecording` that names file, column and sample.
+    Files Gough wrote and tables whose headers look like
+    `leg1.slider.position [m]` need no description. With a description
+    time counts from the first sample kept, and signals on other clocks
+    than the positions are interpolated over the span all clocks share.
+    The result has the notices of reading and of `checks.inspected`.
+    Anything that would have to be guessed is an `InvalidRecording` that
+    names file, column and sample.
 
     Args:
-        path: File, folder of several files, each with its own clock, or address of a file
-            (`s3://bucket/log.parquet`).
-        description: Which column is which; a TOML file, its keys, or what
-            `load_description` returned.
+        path: File, folder of several files, each with its own clock, or
+            address of a file (`s3://bucket/log.parquet`).
+        description: Which column is which; a TOML file, its keys, or
+            what `load_description` returned.
     """
     check_type(
         path,
@@ -297,7 +300,8 @@ def _inspect_signals(
 ) -> Iterator[Notice]:
     """Yield the notices on each kind of column.
 
-    The columns are inspected as recorded or, if their clocks differ, as interpolated.
+    The columns are inspected as recorded or, if their clocks differ, as
+    interpolated.
     """
     motion = None
     position_clock = time
@@ -429,8 +433,9 @@ def recording_of_arrays(
 def log_and_description(log: str | Path) -> tuple[str, str | None]:
     """Return the file of a log and its own description, if any: `log.csv@its.toml`.
 
-    The last `@` separates them if the text ends with `.toml`; any other belongs to a name, and
-    so does `@@`, which stands for one. A `Path` is a file without a description.
+    The last `@` separates them if the text ends with `.toml`; any other
+    belongs to a name, and so does `@@`, which stands for one. A `Path`
+    is a file without a description.
     """
     if isinstance(log, Path):
         return str(log), None

@@ -21,13 +21,14 @@ from gough.logs.messages import refused
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# The kinds of columns, in the order they are written. The first five belong to the actuated joints.
+# The kinds of columns, in the order they are written. The first five
+# belong to the actuated joints.
 JOINT_KINDS = ("position", "velocity", "reference", "effort", "current")
 OTHER_KINDS = ("pose", "passive", "mocap", "extra")
 KINDS = JOINT_KINDS + OTHER_KINDS
 LARGEST_SAMPLE = 1e100  # in a log; the squares of larger ones overflow
-# Units of the signals of a joint by the unit of its position; currents have the one they were
-# recorded in.
+# Units of the signals of a joint by the unit of its position; currents
+# have the one they were recorded in.
 JOINT_SIGNAL_UNITS = {
     "m": {"position": "m", "velocity": "m/s", "reference": "m", "effort": "N"},
     "rad": {
@@ -79,25 +80,34 @@ class Recording(Record):
     time: FloatArray  # strictly increasing, (t,) [s]
     position: FloatArray  # (t, a) [m or rad]
     position_units: tuple[str, ...]  # `m` or `rad`, (a,)
-    effort: FloatArray | None = None  # (t, a) [N for joints in m, N m for joints in rad]
-    # what the drive was told or measured instead, (t, a) [current_units]
+    # (t, a) [N for joints in m, N m for joints in rad]
+    effort: FloatArray | None = None
+    # what the drive was told or measured instead, (t, a)
+    # [current_units]
     current: FloatArray | None = None
-    # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per this unit
+    # as recorded (`A`, `mA`, `V`, `%`, `1`), (a,); drive gains are per
+    # this unit
     current_units: tuple[str, ...] = ()
-    velocity: FloatArray | None = None  # that the controller computed, (t, a) [m/s or rad/s]
-    reference: FloatArray | None = None  # positions asked for, (t, a) [m or rad]
-    pose: Channels | None = None  # of the platform, as the controller computed it
+    # that the controller computed, (t, a) [m/s or rad/s]
+    velocity: FloatArray | None = None
+    # positions asked for, (t, a) [m or rad]
+    reference: FloatArray | None = None
+    # of the platform, as the controller computed it
+    pose: Channels | None = None
     passive: Channels | None = None  # sensors on passive joints
-    mocap: Channels | None = None  # pose of the platform that an outside instrument measured
+    # pose of the platform that an outside instrument measured
+    mocap: Channels | None = None
     # other channels (a temperature, ...), as recorded
     extra: Channels = field(default_factory=lambda: NO_CHANNELS)
-    # samples that were measured, (t,): not those between lost rows or in place of outliers; None
-    # if all were
+    # samples that were measured, (t,): not those between lost rows or
+    # in place of outliers; None if all were
     measured: BoolArray | None = None
     period_samples: int | None = None  # of a periodic motion
-    payload: str | None = None  # name of the payload that is carried; None without one
+    # name of the payload that is carried; None without one
+    payload: str | None = None
     source: str = "recording"  # where the samples come from, for messages
-    notices: tuple[Notice, ...] = ()  # what the user should know about the samples
+    # what the user should know about the samples
+    notices: tuple[Notice, ...] = ()
     inspected: bool = False  # those of `checks.inspected` are among `notices`
     digest: str = ""  # SHA-256 of the file
 
@@ -138,8 +148,9 @@ class Recording(Record):
     ) -> Recording:
         """Return the recording in a pandas DataFrame, with the checks that files pass.
 
-        Columns have headers such as `leg1.slider.position [m]`, or any with a description;
-        time may be a named index. Dates are seconds.
+        Columns have headers such as `leg1.slider.position [m]`, or any
+        with a description; time may be a named index. Dates are
+        seconds.
         """
         from gough.logs.readers import recording_of_frame  # readers make recordings
 
@@ -162,12 +173,13 @@ class Recording(Record):
 
         Args:
             joints: Names of the actuated joints, (a,).
-            units: Of each signal, one for all columns or one for each; `time` is in s
-                unless it has one here.
+            units: Of each signal, one for all columns or one for each;
+                `time` is in s unless it has one here.
             time, rate: Sample times, (t,), or samples a second [Hz].
             source: Name for messages.
-            signals: `position`, (t, a), and `effort`, `current`, `velocity`, `reference`;
-                `pose`, `passive`, `mocap`, `extra` as columns by name; `period_samples` and
+            signals: `position`, (t, a), and `effort`, `current`,
+                `velocity`, `reference`; `pose`, `passive`, `mocap`,
+                `extra` as columns by name; `period_samples` and
                 `payload`.
         """
         from gough.logs.readers import recording_of_arrays
@@ -361,9 +373,10 @@ class Recording(Record):
     def save(self, path: str | Path, *, settings: Mapping[str, object] | None = None) -> Path:
         """Write the recording as `.csv`, `.csv.gz`, `.npz` or bag (`.mcap`); return the path.
 
-        The file appears complete or not at all. CSV numbers have the digits to read back
-        the same. Bags hold `/joint_states`, other columns at topics of their own, and need
-        rosbags. `settings` are kept with the log: how it was made.
+        The file appears complete or not at all. CSV numbers have the
+        digits to read back the same. Bags hold `/joint_states`, other
+        columns at topics of their own, and need rosbags. `settings` are
+        kept with the log: how it was made.
         """
         from gough.logs.writers import save_recording  # a recording must not need files to exist
 

@@ -109,8 +109,8 @@ def open_recording(
 ) -> RecordingSource:
     """Open a long log for reading in blocks; arguments as `read_recording`.
 
-    Text, Parquet and Gough's NPZ files are streamed. Logs that need resampling are refused:
-    they are read whole.
+    Text, Parquet and Gough's NPZ files are streamed. Logs that need
+    resampling are refused: they are read whole.
     """
     place = place_of(path)
     given = as_description(description)

@@ -16,10 +16,11 @@ from gough.logs.tables import Table
 def read_bag(path: Path) -> Table:
     """Read the numeric fields of all topics of a bag: `.bag`, `.mcap`, `.db3`, or a folder.
 
-    A column is `/topic/field.part`; entries of a list are counted from 1, or named where
-    the message names them: those of a JointState are `/joint_states/elbow.position`.
-    `/topic/time` is when the message was written, and `/topic/header.stamp` its own stamp,
-    both in seconds from the start of the bag.
+    A column is `/topic/field.part`; entries of a list are counted from
+    1, or named where the message names them: those of a JointState are
+    `/joint_states/elbow.position`. `/topic/time` is when the message
+    was written, and `/topic/header.stamp` its own stamp, both in
+    seconds from the start of the bag.
     """
     open_bag = import_optional("rosbags.highlevel", "ros").AnyReader
     types = import_optional("rosbags.typesys", "ros")

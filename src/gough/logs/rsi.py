@@ -1,7 +1,7 @@
 """Reader of the XML that KUKA controllers send over the Robot Sensor Interface (RSI).
 
-A controller sends one message `<Rob>` each cycle; programs that log it write them one after the
-other.
+A controller sends one message `<Rob>` each cycle; programs that log it
+write them one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from gough.logs.tables import Table
 RSI_MESSAGE = "Rob"  # element of a message from the robot
 RSI_CLOCK = "IPOC"  # element with the time of the message [ms]
 MILLISECOND = 1e-3  # [s]
-# Units that KUKA's manual states, of attributes or of elements and attributes.
+# Units that KUKA's manual states, of attributes or of elements and
+# attributes.
 RSI_UNITS: dict[str, str] = {}
 for _tag in ("AIPos", "ASPos"):
     RSI_UNITS |= {f"{_tag}.A{k}": "deg" for k in range(1, 7)}

@@ -51,34 +51,45 @@ SURVEY_BLOCKS = 8  # of a file that are read
 UNKNOWN_UNIT = "?"  # to be filled in; reading refuses it
 NO_POSITIONS = "no columns look like the positions of all motors: name them, one for each joint"
 TIME_PATTERN = r"time\w*|stamps?|timestamps?|t|clock|secs?|seconds|zeit\w*|temps|tiempo|tempo"
-# Words of single numbers that state the time step, or the rate, of all samples.
+# Words of single numbers that state the time step, or the rate, of all
+# samples.
 STEP_PATTERN = r"ts|dt|tsample|sampletime"
 RATE_PATTERN = r"fs|rate|freq|frequency|hz"
-# Words of columns that count samples: they run in even steps and are no clocks.
+# Words of columns that count samples: they run in even steps and are no
+# clocks.
 COUNTER_PATTERN = r"seq\w*|index|idx|counter|frames?|rows?|nr|no|id"
-# Fraction of a step by which steps of a clock may differ if its name does not identify it.
+# Fraction of a step by which steps of a clock may differ if its name
+# does not identify it.
 EVEN_STEP_RATIO = 1e-3
-# End of the names of fractions of seconds, without signs: header.stamp.nsecs, timeNanoSec, tv_usec.
+# End of the names of fractions of seconds, without signs:
+# header.stamp.nsecs, timeNanoSec, tv_usec.
 FRACTION_PATTERN = r"(nano|micro|n|u)(?:sec(?:ond)?s?)$"
-# Where a name ends with a unit without brackets: `Moment 3 in Nm`, `M/Nm` but not `/topic/A`.
+# Where a name ends with a unit without brackets: `Moment 3 in Nm`,
+# `M/Nm` but not `/topic/A`.
 UNIT_AFTER_IN = r"\sin\s+(\S+)$"
 UNIT_AFTER_SLASH = r"^[^/]*[^/\s]\s*/\s*([^/\s]+)$"
-# Deviation of most steps of a clock from the usual one, from which it is not even.
+# Deviation of most steps of a clock from the usual one, from which it
+# is not even.
 MAX_JITTER_RATIO = 0.01
-# Rates of controllers; the unit of a clock is guessed so that its rate lies between. [Hz]
+# Rates of controllers; the unit of a clock is guessed so that its rate
+# lies between. [Hz]
 CONTROLLER_RATES = (20.0, 50e3)
-# Numbers of all pairs of motions and efforts that are compared, a few seconds; beyond it motions
-# object to nothing. Six motors with 500,000 samples have 2e7.
+# Numbers of all pairs of motions and efforts that are compared, a few
+# seconds; beyond it motions object to nothing. Six motors with 500,000
+# samples have 2e7.
 MAX_COMPARED_NUMBERS = 5e7
 MAX_MOTORS = 64  # of a log without a robot
-# Correlation of a column with the derivative of another from which it may be its velocity.
+# Correlation of a column with the derivative of another from which it
+# may be its velocity.
 VELOCITY_CORRELATION = 0.8
-# Units of angles that start again after one turn, with that turn; a guess only where a number that
-# counts or switches cannot look like it.
+# Units of angles that start again after one turn, with that turn; a
+# guess only where a number that counts or switches cannot look like it.
 TURNS = {"deg": 360.0, "rad": 2 * np.pi, "rev": 1.0}
 GUESSED_TURNS = ("deg", "rad")
-MIN_WRAP_STEP_RATIO = 0.9  # smallest step of an angle that starts again, over its turn
-POSITION_UNITS = {"m": ("m", "mm", "um"), "rad": ("rad", "deg", "mrad")}  # guessed in this order
+# smallest step of an angle that starts again, over its turn
+MIN_WRAP_STEP_RATIO = 0.9
+# guessed in this order
+POSITION_UNITS = {"m": ("m", "mm", "um"), "rad": ("rad", "deg", "mrad")}
 Assignment = tuple[tuple[str, str], ...]  # the column of each joint, and why
 Proposal = Mapping[str, Assignment]  # by kind
 
@@ -104,7 +115,8 @@ class Column(NamedTuple):
     kind: str = ""  # a guess
     unit: str = ""
     guessed: bool = True  # the unit is a guess
-    fraction: str = ""  # of a clock of whole seconds: column with the rest, in its own unit
+    # of a clock of whole seconds: column with the rest, in its own unit
+    fraction: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,12 +128,14 @@ class Survey(Record):
         columns: Columns of numbers.
         unread: Content of the columns that are not numbers, by name.
         joints: The motors, of the robot or with names to be replaced.
-        proposal: For each kind the column of each joint and why, in the order of the
-            joints.
+        proposal: For each kind the column of each joint and why, in the
+            order of the joints.
         decimal, thousands: Signs of the numbers.
-        episode: Of a LeRobot dataset, the first one; None for any other log.
+        episode: Of a LeRobot dataset, the first one; None for any other
+            log.
         plain: The log can be read without a description.
-        objections: What the data say against a proposal, by kind and number of the joint.
+        objections: What the data say against a proposal, by kind and
+            number of the joint.
         wrapping: Columns of angles that start again after one turn.
     """
 
@@ -357,9 +371,10 @@ def _column_cells(column: Column) -> list[str]:
 def survey(path: str | Path, motors: Sequence[Motor] = ()) -> Survey:
     """List the columns of a log of any format, and propose which may be which joint.
 
-    Names, numbers and order decide (`gough.logs.proposals`); all joints get their signal from
-    one family of columns. The data may only object, which is said. Without motors the joints
-    are named `motor1`, `motor2`, ... to be replaced.
+    Names, numbers and order decide (`gough.logs.proposals`); all joints
+    get their signal from one family of columns. The data may only
+    object, which is said. Without motors the joints are named `motor1`,
+    `motor2`, ... to be replaced.
     """
     episode = 0 if is_dataset(Path(path)) else None
     table, (decimal, thousands) = _table(Path(path), episode)
@@ -714,8 +729,9 @@ def _clock_of(
 ) -> Column | None:
     """Return the clock of a column: as long, and of the same topic or named after it.
 
-    Of several the one with even steps: others are stamps of a program that logs. Of several with
-    even steps the one to the left of the column.
+    Of several the one with even steps: others are stamps of a program
+    that logs. Of several with even steps the one to the left of the
+    column.
     """
     length = len(table.columns[name])
     topic = name.rpartition("/")[0]
@@ -823,10 +839,11 @@ def _typical_step(steps: FloatArray) -> float:
 def _unit_in(name: str) -> tuple[str, bool]:
     """Return the unit in a name, "" without one; also whether it is stated, not only likely.
 
-    It is stated in brackets (`q [deg]`), after the word `in` or a slash (`M/Nm`), and likely
-    after an underscore (`q_deg`), as a last word with a slash (`speed m/s`) or as one letter after
-    a slash. The number in `q[1]` is an index; `q [1]`, with a space, has no
-    unit. A percentage may be followed by what it is a fraction of: `[% rated]`.
+    It is stated in brackets (`q [deg]`), after the word `in` or a slash
+    (`M/Nm`), and likely after an underscore (`q_deg`), as a last word
+    with a slash (`speed m/s`) or as one letter after a slash. The
+    number in `q[1]` is an index; `q [1]`, with a space, has no unit. A
+    percentage may be followed by what it is a fraction of: `[% rated]`.
     """
     stated = re.findall(r"[\[(]([^\])]+)[\])]", name)
     if re.search(r"\s[\[(]1[\])]\s*$", name):
@@ -913,7 +930,8 @@ def _is_time(name: str, values: FloatArray, known: bool) -> bool:
     steps = np.diff(values)
     if named:  # stamps of coarse resolution repeat
         return bool((steps >= 0).all() and steps.mean() > 0)
-    # a column without a word that runs in even steps is a clock, too, if it does not count samples
+    # a column without a word that runs in even steps is a clock, too,
+    # if it does not count samples
     even = not _kind(name, "") and np.ptp(steps) < EVEN_STEP_RATIO * steps.mean()
     return bool(even and (steps > 0).all() and not _counts(values))
 
@@ -955,7 +973,8 @@ def _time_unit(step: float) -> str:
 def _with_units(columns: Sequence[Column], kind: str, motors: Sequence[Motor]) -> list[Column]:
     """Return the columns of one kind with the units in their names, or with guessed ones.
 
-    A guess of positions is one unit that keeps all joints of a kind within their limits.
+    A guess of positions is one unit that keeps all joints of a kind
+    within their limits.
     """
     guesses = {}
     for unit in ("m", "rad"):
@@ -981,7 +1000,8 @@ def _with_wrap_units(
 ) -> tuple[list[Column], set[str]]:
     """Return columns with the unit of the angles that start again, and the names of these.
 
-    Names are those of the positions of all joints, which have one unit unless others are stated.
+    Names are those of the positions of all joints, which have one unit
+    unless others are stated.
     """
     unit_of_wraps = ""
     wrapping = set()
@@ -1031,7 +1051,8 @@ def _with_velocity_units(
 ) -> dict[str, Column]:
     """Return the velocity columns with guessed units in which they are derivatives of positions.
 
-    If there is no such unit it is unknown; without a clock the unit follows that of the position.
+    If there is no such unit it is unknown; without a clock the unit
+    follows that of the position.
     """
     velocities = [columns[name] for name, _ in proposal.get("velocity", ())]
     ratios = _velocity_ratios(table, columns, proposal)

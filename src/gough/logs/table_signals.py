@@ -58,7 +58,9 @@ class SampledSignal(NamedTuple):
 
     kind: str
     source: str  # file of its clock
-    clock: FloatArray  # (t,), one object for the signals that share it [s after the origin]
+    # (t,), one object for the signals that share it [s after the
+    # origin]
+    clock: FloatArray
     values: FloatArray  # (t,)
     interpolation: str
     equal_stamps: int  # of its clock, that were put between others
@@ -95,7 +97,8 @@ def sample_signals(
         tables: By file name.
         description: Of their columns.
         origin: Subtracted from the stamps. [s]
-        streamed: The tables are a block of a log; blank cells are then refused.
+        streamed: The tables are a block of a log; blank cells are then
+            refused.
     """
     clocks: dict[tuple[object, ...], FloatArray] = {}
     equal_stamps: dict[tuple[object, ...], int] = {}
@@ -156,7 +159,8 @@ def _time_stamps(
     clock = signal.clock
     if not clock.columns:
         return np.arange(samples) / (rate or np.nan)
-    # the origin is subtracted first: doubles do not have enough digits otherwise
+    # the origin is subtracted first: doubles do not have enough digits
+    # otherwise
     stamps = table.column(clock.columns[0]) * clock.factors[0] - origin
     for name, factor in zip(clock.columns[1:], clock.factors[1:]):
         stamps = stamps + table.column(name) * factor

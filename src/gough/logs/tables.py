@@ -30,13 +30,15 @@ from gough.logs.writers import RECORDING_FORMAT, RECORDING_MARK
 DELIMITERS = ("\t", ";", ",", "|", None)  # None: any white space
 COMMENT_SIGNS = ("#", "%")
 MAX_LINE_CHARACTERS = 2**22  # a table of 100,000 columns fits
-# Lines among which a table must begin; oscilloscopes of controllers write some twenty above it.
+# Lines among which a table must begin; oscilloscopes of controllers
+# write some twenty above it.
 MAX_LINES_ABOVE = 64
 NAME_LINE_WORDS = (
     "name",
     "symbolname",
 )  # that begin the line of names above such a table
-UNIT_LINE_WORDS = ("unit", "units", "einheit")  # that begin the line of units below it
+# that begin the line of units below it
+UNIT_LINE_WORDS = ("unit", "units", "einheit")
 NUMBER_SIGNS = (
     (".", ""),
     (",", ""),
@@ -56,7 +58,8 @@ _AMERICAN_DATE = re.compile(
     r"(\d\d?)/(\d\d?)/(\d{4}),? +(\d\d?):(\d\d):(\d\d(?:\.\d{1,9})?) *([AP])M", re.IGNORECASE
 )
 _CLOCK = re.compile(r"(?:(\d\d)\.(\d\d)\.(\d{4}) +)?(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)")
-_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")  # `leg1.slider.effort [N m]` is one
+# `leg1.slider.effort [N m]` is one
+_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+(?:\s+\[[^\]]*\])?")
 
 Lines = Iterable[tuple[int, str]]  # with their numbers in the file
 
@@ -66,8 +69,10 @@ class Table:
     """Columns of one file, or of a block of it."""
 
     source: str  # name of the file
-    columns: Mapping[str, FloatArray]  # (t,) each; of a MATLAB file also scalars
-    facts: Mapping[str, object] = field(default_factory=dict)  # that Gough wrote into its file
+    # (t,) each; of a MATLAB file also scalars
+    columns: Mapping[str, FloatArray]
+    # that Gough wrote into its file
+    facts: Mapping[str, object] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()  # on reading it
     # names of more than one column, here called `q[1]`, `q[2]`, ...
     repeated: frozenset[str] = frozenset()
@@ -168,7 +173,8 @@ class _Layout:
 
     source: str  # name of the file
     names: tuple[str, ...]  # of the columns
-    text: Mapping[int, str]  # content of the columns that are not numbers, by their index
+    # content of the columns that are not numbers, by their index
+    text: Mapping[int, str]
     dates: frozenset[int]  # indices of the columns with dates
     delimiter: str | None
     trailing: bool  # lines end with a delimiter
@@ -187,13 +193,14 @@ class _Layout:
 def text_blocks(path: Path, size: int, description: Description | None = None) -> Iterator[Table]:
     """Yield a text table in blocks of at most `size` samples.
 
-    The description may state the signs of the numbers and how many lines to skip. After
-    these, the first that is no comment (`#`, `%`) names the columns. Without
-    one, the last comment line of the same width does (what numpy.savetxt writes), and
-    failing that columns are named "1", "2", ... Other lines may stand above
-    (`_table_below`). Where each column has its own time before it, that is named `<column>
-    time`. Columns that begin with text are not read. A last line that is cut short is
-    dropped and reported.
+    The description may state the signs of the numbers and how many
+    lines to skip. After these, the first that is no comment (`#`, `%`)
+    names the columns. Without one, the last comment line of the same
+    width does (what numpy.savetxt writes), and failing that columns are
+    named "1", "2", ... Other lines may stand above (`_table_below`).
+    Where each column has its own time before it, that is named
+    `<column> time`. Columns that begin with text are not read. A last
+    line that is cut short is dropped and reported.
     """
     source = path.name
     notices: list[Notice] = []
@@ -249,7 +256,8 @@ def line_blocks(
         lines: With their numbers in the file.
         budget: Of the file.
         size: Samples a block.
-        notices: On reading it; more are added, and the last block has all of them.
+        notices: On reading it; more are added, and the last block has
+            all of them.
         decimal, thousands: Signs of the numbers.
     """
     source = budget.source
@@ -325,8 +333,9 @@ def _numbered_lines(
 def _with_list_members_apart(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield lines with each member of a list of numbers in a cell of its own.
 
-    A column `q` with cells such as `"[0.1, 0.2]"` or `[0.1 0.2]` becomes `q[1]` and `q[2]`. Only
-    tables whose first line names the columns have such cells; others are yielded as they are.
+    A column `q` with cells such as `"[0.1, 0.2]"` or `[0.1 0.2]`
+    becomes `q[1]` and `q[2]`. Only tables whose first line names the
+    columns have such cells; others are yielded as they are.
     """
     head = list(islice(lines, 2))
     rest = chain(head, lines)
@@ -435,9 +444,10 @@ def _comment_names(comments: list[str], delimiter: str | None, width: int) -> li
 def _begins_with_data(rows: list[list[str]], *, named: bool) -> bool:
     """Return True if the first row of a table holds data, not the names of the columns.
 
-    It holds only numbers and dates, or, if a comment names the columns, it has numbers in the
-    same columns as the next row (and text in the others, such as the names of frames). Without
-    names, the text in the others must be that of the next row: names are not repeated.
+    It holds only numbers and dates, or, if a comment names the columns,
+    it has numbers in the same columns as the next row (and text in the
+    others, such as the names of frames). Without names, the text in the
+    others must be that of the next row: names are not repeated.
     """
     numeric = []
     for row in rows:
@@ -484,10 +494,11 @@ def _table_below(
 ) -> tuple[list[list[str]], list[tuple[int, str]], str | None]:
     """Find a table below other lines: their cells, the lines of data, and the delimiter.
 
-    The first two lines of a plain table have the same width and the second holds mostly
-    numbers: no other lines. Otherwise the data begin with the first line of at least two
-    numbers, blanks or dates and nothing else, if the next lines are like it. Without such a
-    line nothing is returned.
+    The first two lines of a plain table have the same width and the
+    second holds mostly numbers: no other lines. Otherwise the data
+    begin with the first line of at least two numbers, blanks or dates
+    and nothing else, if the next lines are like it. Without such a line
+    nothing is returned.
     """
     if len(head) <= 3:
         return [], [], None
@@ -518,10 +529,10 @@ def _is_usable(cell: str) -> bool:
 def _column_names(above: list[list[str]], width: int) -> list[str]:
     """Return the names of the columns from the lines above them; numbers if no line has them.
 
-    A line that begins with `Name` has them; otherwise the last one of the right width, with
-    the units below it if there is a line of them. Cells that alternate with one word
-    (`Name, x, Name, y` or `Time, x, Time, y`) mean that each column has its own time before
-    it.
+    A line that begins with `Name` has them; otherwise the last one of
+    the right width, with the units below it if there is a line of them.
+    Cells that alternate with one word (`Name, x, Name, y` or `Time, x,
+    Time, y`) mean that each column has its own time before it.
     """
     trimmed = []
     for row in filter(None, above):
@@ -650,9 +661,10 @@ def _is_blank_or_number(cell: str) -> bool:
 def seconds_of_date(cell: str) -> float | None:
     """Return a date with time as seconds since 1970, None if the cell is none. [s]
 
-    ISO, with points, the day first (31.12.2024 23:59:59.5), or with AM and PM, the month first
-    (12/31/2024 11:59:59.5 PM); UTC if there is no zone; a time alone is on the first day. A double
-    resolves 0.24 us there.
+    ISO, with points, the day first (31.12.2024 23:59:59.5), or with AM
+    and PM, the month first (12/31/2024 11:59:59.5 PM); UTC if there is
+    no zone; a time alone is on the first day. A double resolves 0.24 us
+    there.
     """
     american = _AMERICAN_DATE.fullmatch(cell)
     if american:

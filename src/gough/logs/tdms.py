@@ -19,18 +19,21 @@ from gough.logs.array_tables import array_table, log_budget
 from gough.logs.messages import log_notice
 from gough.logs.tables import Table
 
-MAX_WARNING_CHARACTERS = 120  # of a warning of the library, which may quote the file
+# of a warning of the library, which may quote the file
+MAX_WARNING_CHARACTERS = 120
 TDMS_UNIT = "unit_string"  # property with the unit of a channel
 TDMS_STEP = "wf_increment"  # property with the time between samples [s]
-TDMS_DELAY = "wf_start_offset"  # property with the time of the first sample after the start [s]
+# property with the time of the first sample after the start [s]
+TDMS_DELAY = "wf_start_offset"
 TDMS_START = "wf_start_time"  # property with the start of a waveform
 
 
 def read_tdms(path: Path) -> Table:
     """Read the channels of a TDMS file; a column is `group/channel`, its unit behind it.
 
-    Waveforms have no column of times: `group/time` is made of their properties if all of a group
-    share them, otherwise `group/channel time`, in seconds from the earliest start in the file.
+    Waveforms have no column of times: `group/time` is made of their
+    properties if all of a group share them, otherwise `group/channel
+    time`, in seconds from the earliest start in the file.
     """
     tdms = import_optional("nptdms", "tdms")
     budget = log_budget(path)

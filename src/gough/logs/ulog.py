@@ -23,8 +23,8 @@ MICROSECOND = 1e-6  # [s]
 def read_ulog(path: Path) -> Table:
     """Read the topics of a ULog file; a column is `topic_0/field`, 0 being the instance.
 
-    Entries of arrays keep their names, `output[0]`. `topic_0/timestamp` is in seconds after the
-    start of the log.
+    Entries of arrays keep their names, `output[0]`. `topic_0/timestamp`
+    is in seconds after the start of the log.
     """
     pyulog = import_optional("pyulog", "ulog")
     budget = log_budget(path)

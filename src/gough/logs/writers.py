@@ -21,7 +21,8 @@ from gough.logs.recording import Recording
 RECORDING_FORMAT = 1
 RECORDING_MARK = "gough-recording"
 CSV_BLOCK_ROWS = 4096  # written at a time
-BAG_START = 10**9  # stamp of the first sample in a bag: zero means no time in ROS [ns]
+# stamp of the first sample in a bag: zero means no time in ROS [ns]
+BAG_START = 10**9
 JOINT_STATE = "sensor_msgs/msg/JointState"
 JOINT_STATE_KINDS = ("position", "velocity", "effort")
 
@@ -105,7 +106,8 @@ def _write_npz(recording: Recording, handle: IO[bytes], facts: Mapping[str, Any]
 def _write_mcap(recording: Recording, handle: IO[bytes], facts: Mapping[str, Any]) -> None:
     """Write a bag with `/joint_states`, other kinds of columns, and facts at `/gough`.
 
-    Each other kind of columns is written as the positions of a topic with its name.
+    Each other kind of columns is written as the positions of a topic
+    with its name.
     """
     rosbag2 = import_optional("rosbags.rosbag2", "ros")
     typesys = import_optional("rosbags.typesys", "ros")

@@ -25,8 +25,9 @@ EXCEL_ERRORS = ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/
 def read_xlsx(path: Path, description: Description | None = None) -> Table:
     """Read the tables of a workbook; columns of several sheets are `sheet/column`.
 
-    Names, lines above the table, units below the names and dates are found as in text. Formulas
-    have the results that Excel stored. Sheets without a table are listed as not read.
+    Names, lines above the table, units below the names and dates are
+    found as in text. Formulas have the results that Excel stored.
+    Sheets without a table are listed as not read.
     """
     openpyxl = import_optional("openpyxl", "xlsx")
     budget = log_budget(path)

@@ -1,8 +1,9 @@
 """Kinds of closures: the equations that close a loop, and their names in other formats.
 
-An entry of `CLOSURES` holds all that is known of a kind. The reader, the engine, the plants
-and the exports look it up, and refuse by name what they cannot express. A new kind is one
-entry, here or in a user's file, by `register_closure`.
+An entry of `CLOSURES` holds all that is known of a kind. The reader,
+the engine, the plants and the exports look it up, and refuse by name
+what they cannot express. A new kind is one entry, here or in a user's
+file, by `register_closure`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class Configuration(NamedTuple):
     """What the equations of a closure may depend on, as numbers or as symbolic expressions.
 
-    The frames a and b are given in the base frame, with `rotation` (3, 3) and `translation`
-    (3,).
+    The frames a and b are given in the base frame, with `rotation` (3, 3) and
+    `translation` (3,).
     """
 
     q: Mapping[str, Any]  # coordinates by joint name [m or rad]
@@ -36,18 +37,24 @@ class ClosureKind:
     name: str  # the `kind` of a [[closure]] in robot files
     label: str  # the condition in words
     units: tuple[Literal["m", "rad", "joints"], ...]  # unit of each equation
-    residual: Callable[[Closure, Configuration], Sequence[Any]]  # one expression for each equation
-    frames: bool = True  # it relates two frames; otherwise a weighted sum of coordinates
-    measures_length: bool = False  # beside two frames it has coefficients of coordinates
-    values: Mapping[str, str] = field(default_factory=dict)  # positive numbers: key -> dimension
-    # For equations with more than one solution: (frame a, frame b) at which all equations hold ->
-    # what is wrong there, or an empty text.
+    # one expression for each equation
+    residual: Callable[[Closure, Configuration], Sequence[Any]]
+    # it relates two frames; otherwise a weighted sum of coordinates
+    frames: bool = True
+    # beside two frames it has coefficients of coordinates
+    measures_length: bool = False
+    # positive numbers: key -> dimension
+    values: Mapping[str, str] = field(default_factory=dict)
+    # For equations with more than one solution: (frame a, frame b) at
+    # which all equations hold -> what is wrong there, or an empty text.
     wrong_branch: Callable[[Any, Any], str] | None = None
-    # (frame a, frame b) -> an expression that is zero only in the intended solution.
+    # (frame a, frame b) -> an expression that is zero only in the
+    # intended solution.
     branch_guide: Callable[[Any, Any], Any] | None = None
     # Names in other formats; None where the kind does not exist.
     urdf: str | None = None  # key of the YAML beside a URDF; `3d`, `6d` are types of `closed_loop`
-    mjcf: tuple[str, ...] | None = None  # connect weld axis slider rod sum reel
+    # connect weld axis slider rod sum reel
+    mjcf: tuple[str, ...] | None = None
     pinocchio: tuple[str, ...] | None = None  # gap axis turn distance sum
 
     @property
@@ -90,7 +97,8 @@ def _squared_distance(closure: Closure, at: Configuration) -> Any:
 def _rod_error(closure: Closure, at: Configuration) -> list[Any]:
     """Return (|p_b - p_a|^2 - l^2) / (2 l). [m]
 
-    Near zero it is the gap of a rod of length l; it needs no square root.
+    Near zero it is the gap of a rod of length l; it needs no square
+    root.
     """
     length = closure.values["length"]
     return [(_squared_distance(closure, at) - length**2) / (2 * length)]
@@ -109,8 +117,8 @@ def _length_error(closure: Closure, at: Configuration) -> list[Any]:
 def _half_turn(a: Any, b: Any) -> str:
     """Return what is wrong if two welded frames are half a turn apart.
 
-    The equations of a weld hold there, too: trace(R_a^T R_b) is -1, and 3 where they
-    coincide.
+    The equations of a weld hold there, too: trace(R_a^T R_b) is -1, and
+    3 where they coincide.
     """
     if (a.rotation * b.rotation).sum() < 0:
         return "the welded frames half a turn apart"

@@ -46,10 +46,12 @@ QUANTITY_DIMENSIONS: Mapping[Kind, Mapping[str, str]] = {
         "effort": "torque",
     },
 }
-# Joints that become several revolute ones: their default axes in the placed frame, in order.
+# Joints that become several revolute ones: their default axes in the
+# placed frame, in order.
 SHORTHAND_AXES = {"universal": "xy", "spherical": "xyz"}
 BASE_FRAME = Frame(body=BASE)
-# Smallest ratio of singular values of a transmission; no gears could be built below it.
+# Smallest ratio of singular values of a transmission; no gears could be
+# built below it.
 INVERTIBLE_RATIO = 1e-9
 _INERTIAL_DIMENSIONS = ("mass", *("first moment",) * 3, *("inertia",) * 6)
 _FIRST_MOMENTS = INERTIAL[1:4]
@@ -63,8 +65,10 @@ class Scope:
     template: str = ""  # its kind: `leg`
     base: Frame = BASE_FRAME  # what `base` means here
     inner: frozenset[str]  # bodies defined in this scope, as written
-    outer: frozenset[str] = frozenset()  # bodies of the top level, usable inside a leg
-    terms: TermsByWord = field(default_factory=dict)  # joint terms by their word in the file
+    # bodies of the top level, usable inside a leg
+    outer: frozenset[str] = frozenset()
+    # joint terms by their word in the file
+    terms: TermsByWord = field(default_factory=dict)
 
     def full(self, name: str) -> str:
         """Return the full name of an element of this scope: `leg1.rod`."""
@@ -160,9 +164,9 @@ def read_inertia(table: TomlTable) -> dict[str, Any]:
 def _read_inertial_values(table: TomlTable) -> dict[str, float]:
     """Read inertial parameters about the origin of the body's frame.
 
-    About the centre of mass c (`about = "com"`) the inertia moves by Steiner: I = I_c + m
-    (c.c 1 - c c^T). Ixy, Ixz, Iyz are entries of the inertia matrix (Ixy = - integral of x
-    y dm).
+    About the centre of mass c (`about = "com"`) the inertia moves by
+    Steiner: I = I_c + m (c.c 1 - c c^T). Ixy, Ixz, Iyz are entries of
+    the inertia matrix (Ixy = - integral of x y dm).
     """
     values: dict[str, float] = {}
     for key, dimension in zip(INERTIAL, _INERTIAL_DIMENSIONS):
@@ -285,7 +289,8 @@ def _read_axis(table: TomlTable) -> Any:
 def _read_coordinate(table: TomlTable, scope: Scope, kind: Kind, **fields: Any) -> Joint:
     """Read limits, terms and gain of a joint.
 
-    Without further fields it carries a massless body of its own name, and sits on the base.
+    Without further fields it carries a massless body of its own name,
+    and sits on the base.
     """
     names = scope.names(table.name)
     return Joint(
@@ -307,8 +312,8 @@ def _read_friction_width(table: TomlTable, kind: Kind) -> float | None:
 def _read_shorthand_joint(table: TomlTable, scope: Scope, frame: Frame, child: str) -> list[Joint]:
     """Turn a universal or spherical joint into revolute ones, with massless bodies between.
 
-    At zero the child's frame is the placed frame; R = Rot(axes[0], start[0]) Rot(axes[1],
-    start[1]) ...
+    At zero the child's frame is the placed frame; R = Rot(axes[0],
+    start[0]) Rot(axes[1], start[1]) ...
     """
     default_axes = SHORTHAND_AXES[table.data["type"]]
     count = len(default_axes)
@@ -464,7 +469,8 @@ def _read_transmission_matrix(table: TomlTable, order: int) -> FloatArray:
 def read_force(table: TomlTable, scope: Scope) -> tuple[Joint, Closure]:
     """Read `[[force]]`: a massless slider on the base, and a closure.
 
-    The closure makes the slider's coordinate the distance between two points.
+    The closure makes the slider's coordinate the distance between two
+    points.
     """
     actuated = table.get("actuated", False)
     rest_length = table.number("rest", "length", 0.0)
@@ -506,7 +512,8 @@ def read_payload(table: TomlTable, bodies: Iterable[str], flange: str) -> Payloa
 def read_noise(table: TomlTable, kinds: set[Kind]) -> Noise:
     """Read `[noise]`.
 
-    Plain numbers are in the units of the motors, or SI if these are of both kinds.
+    Plain numbers are in the units of the motors, or SI if these are of
+    both kinds.
     """
     position = _common_dimension(kinds, "position")
     effort = _common_dimension(kinds, "effort")

@@ -7,10 +7,11 @@ They are parsed, checked and evaluated here; no text is ever executed.
     factor   (+ | -) factor | atom [ (^ | **) factor ]
     atom     number | 'quantity' | name | function ( sum { , sum } ) | ( sum )
 
-Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another joint (`elbow.qd`),
-`pi`, and the constants and recorded channels that the term declares. A quantity in quotes
-has a unit: `lag(sign(qd), '0.1 s')`. Other numbers are in SI units. Where units are
-checked, whole numbers are dimensionless, and decimal numbers may have any dimension.
+Names are the joint's `q`, `qd`, `qdd` and `effort`, those of another
+joint (`elbow.qd`), `pi`, and the constants and recorded channels that
+the term declares. A quantity in quotes has a unit: `lag(sign(qd), '0.1
+s')`. Other numbers are in SI units. Where units are checked, whole
+numbers are dimensionless, and decimal numbers may have any dimension.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ FUNCTIONS = {
     "max": 2,
     "lag": 2,
 }
-# Functions that NumPy and CasADi call differently; `sign` and `lag` are evaluated by the caller.
+# Functions that NumPy and CasADi call differently; `sign` and `lag` are
+# evaluated by the caller.
 _MATH_NAMES = {"abs": "fabs", "min": "fmin", "max": "fmax"}
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -96,7 +98,8 @@ class Node:
     """One operation, name or number of an expression, and its position in the text."""
 
     kind: str  # number, name, call, lag, + - * / ^, or neg
-    # number: (value, dimension); name or call: the word; lag: its index in the expression
+    # number: (value, dimension); name or call: the word; lag: its index
+    # in the expression
     value: Any = None
     operands: tuple[Node, ...] = ()  # of the operation
     position: int = 0  # of its first character in the text
@@ -134,8 +137,8 @@ def _check_numbers(text: str, node: Node) -> Any:
     """Return the value of a constant expression, None for others.
 
     Raises:
-        InvalidInput: The value is not finite, or any expression is divided by a constant
-            zero.
+        InvalidInput: The value is not finite, or any expression is
+            divided by a constant zero.
     """
     operands = [_check_numbers(text, operand) for operand in node.operands]
     if node.kind == "/" and operands[1] == 0:
@@ -313,7 +316,8 @@ def evaluate(node: Node, value_of: Callable[[Node], Any], math: Any) -> Any:
     Args:
         node: Syntax tree.
         value_of: Values of names, lags and calls of `sign`.
-        math: Module with the functions: NumPy, CasADi, or Python's `math`.
+        math: Module with the functions: NumPy, CasADi, or Python's
+            `math`.
     """
     if node.kind == "number":
         return node.value[0]
@@ -382,7 +386,8 @@ def dimension_in(
         dimension_of_name: Dimension of a name, None if not known.
 
     Raises:
-        InvalidInput: Sums of different dimensions, or functions of a quantity that has one.
+        InvalidInput: Sums of different dimensions, or functions of a
+            quantity that has one.
     """
     if node.kind == "number":
         return powers(node.value[1])
@@ -437,7 +442,8 @@ def _power_dimension(text: str, node: Node, operands: list[Dimension | None]) ->
 
 def _sum_dimension(text: str, node: Node, operands: list[Dimension | None]) -> Dimension | None:
     first, second = operands
-    # A number without a unit is in SI units: it takes the dimension of the other operand.
+    # A number without a unit is in SI units: it takes the dimension of
+    # the other operand.
     first_plain, second_plain = map(_is_plain_number, node.operands)
     known = first is not None and second is not None
     if known and first != second and not (first_plain or second_plain):

@@ -1,8 +1,9 @@
 """Robots by name or by file: bundled robots, and the formats that files are written in.
 
 A format is one function and one entry, here or in a user's file:
-`register_robot_format(".json", read_json)` with `read_json(text, source) -> Mechanism`.
-Every function and command that takes a robot then reads such files.
+`register_robot_format(".json", read_json)` with `read_json(text,
+source) -> Mechanism`. Every function and command that takes a robot
+then reads such files.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def bundled_robots() -> tuple[tuple[str, str], ...]:
 def load_robot(name_or_path: str | Path) -> Mechanism:
     """Read a bundled robot by name, or a robot file by path; its suffix selects the format.
 
-    A bundled name wins over a file of the same name in the working directory; write
-    `./palida` for the file.
+    A bundled name wins over a file of the same name in the working
+    directory; write `./palida` for the file.
     """
     check_type(
         name_or_path,

@@ -17,7 +17,8 @@ from gough.mechanism.validation import invalid
 FixedBodies = Mapping[str, Frame]
 """Bodies on fixed joints, by name: the frame on the parent at which each is fixed."""
 
-# Parameters that change by less when those of an attached body are about 1 are not affected.
+# Parameters that change by less when those of an attached body are
+# about 1 are not affected.
 _UNAFFECTED = 1e-12
 
 

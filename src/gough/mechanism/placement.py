@@ -14,15 +14,18 @@ from numpy.typing import ArrayLike
 
 from gough.core.arrays import FloatArray, frozen
 
-# Entries of a transform below this are set to zero: cos(pi / 2) is 6e-17.
+# Entries of a transform below this are set to zero: cos(pi / 2) is
+# 6e-17.
 TRANSFORM_ROUND_OFF = 1e-15
-# Angles this close to a right angle are exact: 3.1415926536 has eleven digits. [rad]
+# Angles this close to a right angle are exact: 3.1415926536 has eleven
+# digits. [rad]
 EXACT_ANGLE_TOLERANCE = 2e-11
-# Angles this close to a right angle are right in `idealised`: 1.5708 has five digits, and no
-# machine is built to 10 um on a metre. [rad; also relative, for offsets]
+# Angles this close to a right angle are right in `idealised`: 1.5708
+# has five digits, and no machine is built to 10 um on a metre. [rad;
+# also relative, for offsets]
 PRINTED_ANGLE_TOLERANCE = 1e-5
-# Decimals of an angle [rad] from which half a unit of the last one counts as rounding: 1.57 is a
-# right angle, 1.6 may be meant as it is.
+# Decimals of an angle [rad] from which half a unit of the last one
+# counts as rounding: 1.57 is a right angle, 1.6 may be meant as it is.
 MIN_PRINTED_DECIMALS = 2
 
 Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
@@ -32,11 +35,12 @@ Step = tuple[Literal["Rx", "Ry", "Rz", "Tx", "Ty", "Tz"], float]
 class Placement:
     """A fixed transform as a chain of elementary rotations [rad] and translations [m].
 
-    The steps apply from left to right. They are kept, instead of a matrix, so that the
-    geometry stays symbolic until compilation.
+    The steps apply from left to right. They are kept, instead of a
+    matrix, so that the geometry stays symbolic until compilation.
     """
 
-    steps: tuple[Step, ...] = ()  # ("Rx", angle) or ("Tx", distance), and so on
+    # ("Rx", angle) or ("Tx", distance), and so on
+    steps: tuple[Step, ...] = ()
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -51,14 +55,16 @@ class Placement:
     def idealised(self) -> Placement:
         """The placement with right angles and axis-parallel offsets where these were rounded.
 
-        Angles and offsets within `PRINTED_ANGLE_TOLERANCE`, and angles within half a unit of
-        their last decimal (1.57), are changed; offsets keep their length. The placement itself is
-        returned if nothing changes.
+        Angles and offsets within `PRINTED_ANGLE_TOLERANCE`, and angles
+        within half a unit of their last decimal (1.57), are changed;
+        offsets keep their length. The placement itself is returned if
+        nothing changes.
         """
         steps = tuple(_idealised_step(step) for step in self.steps)
         matrix = np.array(Placement(steps).matrix)
         rotation = np.round(matrix[:3, :3])
-        # Roll and yaw add up where the pitch is a right angle: their sum may be a right one.
+        # Roll and yaw add up where the pitch is a right angle: their
+        # sum may be a right one.
         if np.abs(matrix[:3, :3] - rotation).max() < PRINTED_ANGLE_TOLERANCE:
             matrix[:3, :3] = rotation
         offset = matrix[:3, 3]
@@ -185,8 +191,8 @@ def _idealised_step(step: Step) -> Step:
 def _rounding_of(angle: float) -> float:
     """Return half a unit of the last decimal an angle is written with; zero if it has few. [rad]
 
-    The shortest decimal number that is the same double is what a file has; converted angles
-    have many decimals.
+    The shortest decimal number that is the same double is what a file
+    has; converted angles have many decimals.
     """
     exponent = Decimal(repr(float(angle))).as_tuple().exponent
     if not isinstance(exponent, int) or -exponent < MIN_PRINTED_DECIMALS:
@@ -232,8 +238,9 @@ def axis_rotation(axis: ArrayLike, angle: float) -> FloatArray:
 def roll_pitch_yaw(rotation: FloatArray) -> tuple[float, float, float]:
     """Return the angles of R = Rz(yaw) Ry(pitch) Rx(roll). [rad]
 
-    The roll follows from Rz^T R with the yaw just computed. So R is met to round-off also
-    where the pitch is a right angle, and yaw and roll are not unique.
+    The roll follows from Rz^T R with the yaw just computed. So R is met
+    to round-off also where the pitch is a right angle, and yaw and roll
+    are not unique.
     """
     R = rotation
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))

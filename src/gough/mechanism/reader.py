@@ -231,7 +231,8 @@ class _ElementReader:
                 self._read_fixed_joint(table, scope)
                 continue
             chain = element_readers.read_joint(table, scope)
-            # The axes of a universal or spherical joint have massless bodies between them.
+            # The axes of a universal or spherical joint have massless
+            # bodies between them.
             self._add(table, *chain, *_massless_bodies(chain[:-1]))
 
     def _read_fixed_joint(self, table: TomlTable, scope: Scope) -> None:
@@ -430,7 +431,8 @@ def _read_ties(table: TomlTable, mechanism: Mechanism) -> dict[Parameter, tuple[
     groups = _parameters_by_template(mechanism)
     tied: set[Parameter] = set()
     for i, pattern in enumerate(table.get("parameters", [])):
-        # written without the leg's name, or with it where two kinds of legs differ
+        # written without the leg's name, or with it where two kinds of
+        # legs differ
         matching = []
         for name in groups:
             if fnmatchcase(name, pattern) or fnmatchcase(name.local, pattern):

@@ -1,7 +1,8 @@
 """The keys of a robot file: accepted by the reader, and written for editors by `json_schema`.
 
-A key is declared by a fragment of JSON Schema. The reader also checks dimensions of numbers
-and looks up names, which a schema cannot: it may refuse a file that an editor finds valid.
+A key is declared by a fragment of JSON Schema. The reader also checks
+dimensions of numbers and looks up names, which a schema cannot: it may
+refuse a file that an editor finds valid.
 """
 
 from __future__ import annotations
@@ -420,7 +421,8 @@ TOP_LEVEL_KEYS: Keys = {
 def element_tables() -> Keys:
     """Return the tables of bodies, joints and closures, which the robot and its legs have.
 
-    A function, not a constant: further kinds of closures may have been registered.
+    A function, not a constant: further kinds of closures may have been
+    registered.
     """
     values: dict[str, Key] = {}
     for kind in CLOSURES.values():

@@ -1,9 +1,11 @@
 """Joint terms: effort of a joint beside that of rigid bodies, each linear in its coefficient.
 
-The effort of a joint is the sum of coefficient x term. An entry of `TERMS` holds all that
-is known of a term: the engine, plants, exports, physical consistency, bounds and the
-treatment of velocity reversals look it up, and refuse by name what they cannot express. A
-new friction law is one entry, here, in a user's file, or in a robot file as `[[term]]`:
+The effort of a joint is the sum of coefficient x term. An entry of
+`TERMS` holds all that is known of a term: the engine, plants, exports,
+physical consistency, bounds and the treatment of velocity reversals
+look it up, and refuse by name what they cannot express. A new friction
+law is one entry, here, in a user's file, or in a robot file as
+`[[term]]`:
 
     register_term(JointTerm(
         name="fc", label="smooth Coulomb friction", units=("N", "N m"), nonnegative=True,
@@ -35,15 +37,19 @@ from gough.mechanism.expression import (
     powers,
 )
 
-# Operations and functions that are undefined, or very large, for some arguments.
+# Operations and functions that are undefined, or very large, for some
+# arguments.
 _PARTIAL_FUNCTIONS = ("/", "^", "log", "sqrt", "exp", "tan")
-# Numbers in an expression beyond this may make a term too large to be squared.
+# Numbers in an expression beyond this may make a term too large to be
+# squared.
 _LARGE_NUMBER = 1e9
-# Velocity at which the jump of a term is evaluated; far below any dead band. [m/s or rad/s]
+# Velocity at which the jump of a term is evaluated; far below any dead
+# band. [m/s or rad/s]
 _JUMP_VELOCITY = 1e-9
 # Half jumps below this are taken as none; a Coulomb friction has 1.
 _SMALLEST_JUMP = 1e-3
-# Dimensions of a constant that depend on the joint: (prismatic, revolute).
+# Dimensions of a constant that depend on the joint: (prismatic,
+# revolute).
 JOINT_DIMENSIONS = {
     "joint position": ("length", "angle"),
     "joint velocity": ("velocity", "angular velocity"),
@@ -69,7 +75,8 @@ class Constant:
     """A number of a term beside its coefficient, such as a Stribeck velocity or a pitch; SI."""
 
     value: float  # start value if it is fitted
-    # `time`, `length`, ..., `joint position` or `joint velocity`; empty if not known
+    # `time`, `length`, ..., `joint position` or `joint velocity`; empty
+    # if not known
     dimension: str = ""
     fit: bool = False  # estimated from the data, between `low` and `high`
     low: float = -math.inf  # smallest value that is searched
@@ -88,17 +95,23 @@ class JointState:
     q: Any  # [m or rad]
     qd: Any  # velocity [m/s or rad/s]
     qdd: Any  # acceleration [m/s2 or rad/s2]
-    sign: Any  # of the velocity: linear inside the dead band, smooth while optimising
-    math: Any  # `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or CasADi
+    # of the velocity: linear inside the dead band, smooth while
+    # optimising
+    sign: Any
+    # `sin cos tan exp log sqrt tanh fabs fmin fmax floor` of NumPy or
+    # CasADi
+    math: Any
     # state of another joint by its name in the expression
     other: Callable[[str], JointState] | None = None
-    # internal states of the term, in order; None in steady state: a lag equals its input
+    # internal states of the term, in order; None in steady state: a lag
+    # equals its input
     lags: Sequence[Any] | None = None
     # recorded channels by name; missing ones have the term's default
     channels: Mapping[str, Any] = field(default_factory=dict)
     # by full name (`stribeck.speed`), in place of the term's own
     constants: Mapping[str, Any] = field(default_factory=dict)
-    effort: Any = 0.0  # transmitted: the motor's less the friction of its joint [N or N m]
+    # transmitted: the motor's less the friction of its joint [N or N m]
+    effort: Any = 0.0
 
 
 @cache
@@ -114,26 +127,33 @@ class JointTerm:
 
     name: str  # of the parameter: `fv`
     label: str  # in words; that of friction ends in `friction`
-    # of the coefficient at (prismatic, revolute) joints; derived from the expression if empty
+    # of the coefficient at (prismatic, revolute) joints; derived from
+    # the expression if empty
     units: tuple[str, str] = ("", "")
     expression: str  # linear in the acceleration
     constants: Mapping[str, Constant] = field(default_factory=dict)  # by name
     # recorded channels it depends on -> value where a log has none
     channels: Mapping[str, float] = field(default_factory=dict)
-    # terms of a family share their constants, `family.constant`; by default the term's name
+    # terms of a family share their constants, `family.constant`; by
+    # default the term's name
     family: str = ""
-    nonnegative: bool = False  # the coefficient of a physical joint is not negative
+    # the coefficient of a physical joint is not negative
+    nonnegative: bool = False
     dissipative: bool = False  # friction: it opposes motion
-    # Half its jump where the velocity changes sign; by default computed from the expression. If
-    # not zero, samples near velocity reversals are excluded and simulators resolve the dead band.
+    # Half its jump where the velocity changes sign; by default computed
+    # from the expression. If not zero, samples near velocity reversals
+    # are excluded and simulators resolve the dead band.
     coulomb: float | None = None
-    # range of `q`, `qd`, `effort` or a channel that the term was identified in, SI; beyond it the
-    # term keeps its value at the end of the range
+    # range of `q`, `qd`, `effort` or a channel that the term was
+    # identified in, SI; beyond it the term keeps its value at the end
+    # of the range
     validity: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    fault_candidate: bool = True  # the diagnosis tests whether it is missing in a robot file
+    # the diagnosis tests whether it is missing in a robot file
+    fault_candidate: bool = True
     urdf: str | None = None  # attribute of `<dynamics>`
     sidecar: str | None = None  # key of the YAML beside a URDF
-    mjcf: str | None = None  # attribute of MJCF's `<joint>`; `springref` is a constant effort
+    # attribute of MJCF's `<joint>`; `springref` is a constant effort
+    mjcf: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.name)
@@ -209,7 +229,8 @@ class JointTerm:
         """Return the power of accelerations in a subexpression, 0 or 1.
 
         Raises:
-            InvalidInput: Any other dependence, which would not give a mass matrix.
+            InvalidInput: Any other dependence, which would not give a
+                mass matrix.
         """
         if node.kind == "name":
             return int(Parameter(node.value).kind == "qdd")
@@ -414,7 +435,8 @@ class JointTerm:
         return replace(self, constants=changed)
 
 
-TERMS: dict[str, JointTerm] = {}  # in the order in which base parameters are sought (BG13 (23))
+# in the order in which base parameters are sought (BG13 (23))
+TERMS: dict[str, JointTerm] = {}
 # Words of a joint's `terms` that stand for several.
 BUNDLES: dict[str, tuple[str, ...]] = {
     "ripple": ("ripple_sin", "ripple_cos"),

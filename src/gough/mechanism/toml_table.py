@@ -16,7 +16,8 @@ from gough.core.units import conversion, quantity
 from gough.mechanism.schema import NAME_PATTERN, SOURCE_KEYS, Key
 
 TOP_LEVEL = "top level"
-LARGEST_NUMBER = 1e12  # SI; squares of larger numbers would overflow in the assembly of loops
+# SI; squares of larger numbers would overflow in the assembly of loops
+LARGEST_NUMBER = 1e12
 _LONGEST_SHOWN_VALUE = 40  # characters of a value in errors
 _LONGEST_SHOWN_NAME = 60
 # Python type of a JSON Schema type, and its name in errors.
@@ -31,8 +32,8 @@ _SCHEMA_TYPES: dict[str, tuple[type, str]] = {
 def unit_factors(length: float = 1.0, angle: float = 1.0, mass: float = 1.0) -> dict[str, float]:
     """Return the factor to SI for plain numbers of each dimension; dimensions not listed are SI.
 
-    Derived quantities follow: velocity in length/s, first moment in mass x length, inertia
-    in mass x length^2.
+    Derived quantities follow: velocity in length/s, first moment in
+    mass x length, inertia in mass x length^2.
     """
     return {
         "length": length,
@@ -82,7 +83,8 @@ class TomlTable:
     factors: Mapping[str, float] = field(default_factory=unit_factors)
     prefix: str = ""  # of keys in errors, for tables inside tables
     header: str = ""  # of the array it is in: `leg.joint`
-    owner: str = ""  # in errors about arrays inside it: ` of leg 'leg'`, ` of leg1`
+    # in errors about arrays inside it: ` of leg 'leg'`, ` of leg1`
+    owner: str = ""
 
     def error(self, message: str, key: str | None = None) -> InvalidMechanism:
         """Return an error about this table, or about one of its keys."""

@@ -36,10 +36,13 @@ class Body(Record):
     """A rigid body; its inertial parameters are about the frame of the joint that carries it."""
 
     name: str  # in full: `leg1.rod`
-    parameters: tuple[str, ...] = INERTIAL  # those it has; the others are structural zeros
-    values: Mapping[str, float] = field(default_factory=dict)  # a priori, SI; missing is unknown
+    # those it has; the others are structural zeros
+    parameters: tuple[str, ...] = INERTIAL
+    # a priori, SI; missing is unknown
+    values: Mapping[str, float] = field(default_factory=dict)
     leg: str | None = None  # `leg1`
-    template: str = ""  # its name in the kind of leg, shared by equal legs: `leg.rod`
+    # its name in the kind of leg, shared by equal legs: `leg.rod`
+    template: str = ""
     # holds all its mass, in its frame: lowest x, y, z, then highest [m]
     box: tuple[float, float, float, float, float, float] | None = None
 
@@ -48,7 +51,8 @@ class Body(Record):
 class Limits:
     """Bounds of an actuated joint or a task coordinate, SI; None means unlimited."""
 
-    position: tuple[float, float] | None = None  # lowest and highest [m or rad]
+    # lowest and highest [m or rad]
+    position: tuple[float, float] | None = None
     velocity: float | None = None  # largest [m/s or rad/s]
     acceleration: float | None = None  # largest [m/s2 or rad/s2]
     effort: float | None = None  # largest [N or N m]
@@ -58,25 +62,31 @@ class Limits:
 class Joint(Record):
     """A revolute or prismatic joint about or along an axis of a placed frame.
 
-    The child's frame is the placed frame moved by q: T = placement * Rot(axis, q) or
-    placement * Trans(axis, q).
+    The child's frame is the placed frame moved by q: T = placement *
+    Rot(axis, q) or placement * Trans(axis, q).
     """
 
     name: str  # in full: `leg1.slider`; also that of its coordinate
     kind: Kind  # revolute or prismatic
     parent: str  # body it sits on
     child: str  # body it carries
-    placement: Placement = IDENTITY_PLACEMENT  # from the parent's frame to the joint frame at q = 0
+    # from the parent's frame to the joint frame at q = 0
+    placement: Placement = IDENTITY_PLACEMENT
     axis: Axis | Vector = "z"  # of the joint frame
     actuated: bool = False  # it has a motor
-    virtual: bool = False  # a task coordinate of the platform: no real joint, no terms
+    # a task coordinate of the platform: no real joint, no terms
+    virtual: bool = False
     limits: Limits = Limits()  # of the motion
     terms: tuple[str, ...] = ()  # by name; see `Mechanism.known_terms`
-    values: Mapping[str, float] = field(default_factory=dict)  # a-priori coefficients of terms, SI
-    gain: float | None = None  # effort per recorded current or voltage; None if efforts are logged
-    # speed up to which its Coulomb friction grows linearly; None if not known [m/s or rad/s]
+    # a-priori coefficients of terms, SI
+    values: Mapping[str, float] = field(default_factory=dict)
+    # effort per recorded current or voltage; None if efforts are logged
+    gain: float | None = None
+    # speed up to which its Coulomb friction grows linearly; None if not
+    # known [m/s or rad/s]
     friction_width: float | None = None
-    start: float = 0.0  # coordinate from which the loops are assembled [m or rad]
+    # coordinate from which the loops are assembled [m or rad]
+    start: float = 0.0
     leg: str | None = None  # `leg1`
     template: str = ""  # its name in the kind of leg: `leg.slider`
 
@@ -129,8 +139,10 @@ class Closure(Record):
     kind: str
     a: Frame | None = None  # both frames, or none: see `ClosureKind.frames`
     b: Frame | None = None  # second frame
-    values: Mapping[str, float] = field(default_factory=dict)  # e.g. the `length` of a rod [SI]
-    coefficients: Mapping[str, float] = field(default_factory=dict)  # of coordinates, by joint name
+    # e.g. the `length` of a rod [SI]
+    values: Mapping[str, float] = field(default_factory=dict)
+    # of coordinates, by joint name
+    coefficients: Mapping[str, float] = field(default_factory=dict)
     constant: float = 0.0  # added to the weighted sum of coordinates
 
     def __post_init__(self) -> None:
@@ -159,17 +171,19 @@ class Closure(Record):
 class Transmission(Record):
     """Motors that drive joints together: q_joints = B q_motors, effort_motors = B^T effort_joints.
 
-    The motors are joints with couplings like any other. The transmission converts logs that
-    were recorded on the other side.
+    The motors are joints with couplings like any other. The
+    transmission converts logs that were recorded on the other side.
     """
 
     name: str
     motors: tuple[str, ...]
     joints: tuple[str, ...]
     matrix: FloatArray  # B, (k, k) [rad or m, per rad or m]
-    # whether log columns named after the joints are of the joints or of the motors
+    # whether log columns named after the joints are of the joints or of
+    # the motors
     positions: Literal["joints", "motors"] = "joints"
-    efforts: Literal["joints", "motors"] = "joints"  # which efforts are recorded
+    # which efforts are recorded
+    efforts: Literal["joints", "motors"] = "joints"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +195,8 @@ class Payload(Record):
     placement: Placement = IDENTITY_PLACEMENT  # of its frame on that body
     parameters: tuple[str, ...] = INERTIAL  # those it has
     values: Mapping[str, float] = field(default_factory=dict)  # SI
-    known: tuple[str, ...] = ()  # parameters good enough to calibrate with, such as a weighed mass
+    # parameters good enough to calibrate with, such as a weighed mass
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -197,7 +212,8 @@ class Noise:
     def effort_covariance(self, motors: int) -> FloatArray:
         """Return the covariance of effort noise between motors, (a, a).
 
-        It is sigma^2 ((1 - rho) 1 + rho 1 1^T), with the correlation rho.
+        It is sigma^2 ((1 - rho) 1 + rho 1 1^T), with the correlation
+        rho.
         """
         rho = self.correlation
         lowest = -1.0 / max(motors - 1, 1)
@@ -231,13 +247,18 @@ class Mechanism(Record):
     """A robot: bodies, joints in tree order (parents first), closures, payloads."""
 
     name: str
-    bodies: tuple[Body, ...]  # all that move; put into the order of the joints that carry them
-    joints: tuple[Joint, ...]  # one per body, task coordinates included; put into tree order
+    # all that move; put into the order of the joints that carry them
+    bodies: tuple[Body, ...]
+    # one per body, task coordinates included; put into tree order
+    joints: tuple[Joint, ...]
     closures: tuple[Closure, ...] = ()
-    transmissions: tuple[Transmission, ...] = ()  # their couplings are among the closures
-    platform: str | None = None  # body that carries tool and payloads; see `flange`
-    # Bounds of the platform's speed and acceleration in any direction: `translation` (of its
-    # origin) and `rotation` (angular velocity, not rates of angles).
+    # their couplings are among the closures
+    transmissions: tuple[Transmission, ...] = ()
+    # body that carries tool and payloads; see `flange`
+    platform: str | None = None
+    # Bounds of the platform's speed and acceleration in any direction:
+    # `translation` (of its origin) and `rotation` (angular velocity, not rates
+    # of angles).
     twist_limits: Mapping[str, Limits] = field(default_factory=dict)
     payloads: tuple[Payload, ...] = ()
     gravity: tuple[float, float, float] = (
@@ -245,9 +266,11 @@ class Mechanism(Record):
         0.0,
         -9.80665,
     )  # free fall in the base frame [m/s2]
-    # parameters that are equal across legs: tied name -> parameters of the legs
+    # parameters that are equal across legs: tied name -> parameters of
+    # the legs
     ties: Mapping[Parameter, tuple[Parameter, ...]] = field(default_factory=dict)
-    # relative standard deviation of values of this file, by pattern of their names; later ones win
+    # relative standard deviation of values of this file, by pattern of
+    # their names; later ones win
     uncertainty: tuple[tuple[str, float], ...] = ()
     redundant: bool = False  # more motors than degrees of freedom are intended
     noise: Noise = Noise()  # of the virtual robot's sensors
@@ -426,8 +449,9 @@ class Mechanism(Record):
     def forces(self) -> Mapping[str, Closure]:
         """Force elements by name: each a closure between two points.
 
-        The closure makes a coordinate the distance of the points. The coordinate is that of
-        a massless slider on the base, with the name of the closure.
+        The closure makes a coordinate the distance of the points. The
+        coordinate is that of a massless slider on the base, with the
+        name of the closure.
         """
         sliders = set()
         for joint, body in zip(self.joints, self.bodies):
@@ -444,8 +468,9 @@ class Mechanism(Record):
     def flange(self) -> str:
         """The body that carries tool and payloads.
 
-        It is the platform, or the end of the longest chain of joints; of equally long
-        chains the last. The last body itself may be a rotor on the base.
+        It is the platform, or the end of the longest chain of joints;
+        of equally long chains the last. The last body itself may be a
+        rotor on the base.
         """
         depth = {BASE: 0}
         for joint in self.joints:
@@ -506,8 +531,9 @@ class Mechanism(Record):
     def base_order(self) -> tuple[int, ...]:
         """Order of the standard parameters in which base parameters are sought (BG13 (23)).
 
-        Platform first, then parameter by parameter across the legs; inside a body
-        `BASE_ORDER`, then its joint's terms. So identical legs regroup identically.
+        Platform first, then parameter by parameter across the legs;
+        inside a body `BASE_ORDER`, then its joint's terms. So identical
+        legs regroup identically.
         """
         ranks = {name: rank for rank, name in enumerate((*BASE_ORDER, *self.terms))}
         carried = {joint.name: body for body, joint in zip(self.bodies, self.joints)}

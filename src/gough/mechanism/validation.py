@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from gough.mechanism.types import Body, Closure, Joint, Mechanism
 
 BASE = "base"  # the name of the fixed body
-# An element's kind and name, a key of it, the names used there, and the valid ones.
+# An element's kind and name, a key of it, the names used there, and the
+# valid ones.
 _Reference = tuple[str, str, str, Collection[str], Collection[str]]
 
 

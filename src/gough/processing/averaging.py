@@ -15,11 +15,14 @@ from gough.core.signals import weighted_window
 from gough.logs.checks import quantisation_step
 from gough.logs.recording import Recording
 
-# The motion has no period if every joint differs between periods by more than this fraction of it.
+# The motion has no period if every joint differs between periods by
+# more than this fraction of it.
 MAX_PERIOD_DIFFERENCE = 0.2
-# A period is reported if it is so many times as far from the mean as is usual.
+# A period is reported if it is so many times as far from the mean as is
+# usual.
 ODD_PERIOD_RATIO = 3.0
-# Periods times neighbouring harmonics that the noise of a harmonic is estimated from.
+# Periods times neighbouring harmonics that the noise of a harmonic is
+# estimated from.
 NOISE_DEGREES_OF_FREEDOM = 50
 
 
@@ -27,14 +30,16 @@ NOISE_DEGREES_OF_FREEDOM = 50
 class PeriodAverage(Record):
     """The mean period and the full covariance of what differs between periods.
 
-    With k = 1 ... Nm periods of N samples, and x_i, y_j any two channels (AH09 3.2),
+    With k = 1 ... Nm periods of N samples, and x_i, y_j any two
+    channels (AH09 3.2),
 
         mean = 1/Nm sum_k x_k,   cov(x_i, y_j) = 1/(N (Nm - 1)) sum_k (x_ik - mean_i)^T
         (y_jk - mean_j).
 
-    Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by (Nm - 1)/Nm. The
-    cross-covariance of position and effort is kept too: feedback correlates them. All
-    covariances are those of a single sample; the means have 1/Nm.
+    Departure: AH09 prints 1/(N Nm - 1) for the efforts, which is low by
+    (Nm - 1)/Nm. The cross-covariance of position and effort is kept
+    too: feedback correlates them. All covariances are those of a single
+    sample; the means have 1/Nm.
     """
 
     recording: Recording  # the whole periods averaged
@@ -42,13 +47,16 @@ class PeriodAverage(Record):
     rate: float  # of sampling [Hz]
     time: FloatArray  # of the first period, (N,) [s]
     position: FloatArray  # means, (N, a) [m or rad]
-    effort: FloatArray  # means of efforts, or of currents without these, (N, a)
+    # means of efforts, or of currents without these, (N, a)
+    effort: FloatArray
     position_covariance: FloatArray  # (a, a)
     effort_covariance: FloatArray  # (a, a)
     cross_covariance: FloatArray  # position i with effort j, (a, a)
-    # variance of rounding of positions that averaging does not reduce, (a,) [m2 or rad2]
+    # variance of rounding of positions that averaging does not reduce,
+    # (a,) [m2 or rad2]
     rounding_variance: FloatArray
-    effort_rounding_variance: FloatArray  # the same of efforts or currents, (a,)
+    # the same of efforts or currents, (a,)
+    effort_rounding_variance: FloatArray
     notices: tuple[Notice, ...] = ()  # about periods unlike the others
 
     def __len__(self) -> int:
@@ -70,7 +78,8 @@ class PeriodAverage(Record):
 def _repeated_rounding(signals: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the variance of rounding that is the same in every period, (t, a) -> (a,).
 
-    Noise of less than half a step does not make it differ between periods.
+    Noise of less than half a step does not make it differ between
+    periods.
     """
     steps = np.array([quantisation_step(column) or 0.0 for column in signals.T])
     rounding = steps**2 / 12.0
@@ -82,7 +91,8 @@ def _repeated_rounding(signals: FloatArray, covariance: FloatArray) -> FloatArra
 def average_periods(recording: Recording) -> PeriodAverage:
     """Average the periods of a recording of whole ones.
 
-    Efforts are averaged beside the positions, or currents if there are no efforts.
+    Efforts are averaged beside the positions, or currents if there are
+    no efforts.
     """
     signal = recording.motor_signal
     position = recording.periods("position")
@@ -130,7 +140,8 @@ def _odd_periods(scatter: FloatArray, channels: Sequence[str]) -> tuple[Notice, 
     """Return notices of periods that differ much more from the mean than others.
 
     Args:
-        scatter: rms difference of each period from the mean, (periods, channels).
+        scatter: rms difference of each period from the mean, (periods,
+            channels).
     """
     count = len(scatter)
     if count <= 2:
@@ -188,9 +199,11 @@ def pose_cutoff(pose: FloatArray, scatter: FloatArray, rate: float, rounding: Fl
 
     Args:
         pose: Mean pose, (N, m).
-        scatter: Difference of each period from the mean one, (Nm, N, m).
+        scatter: Difference of each period from the mean one, (Nm, N,
+            m).
         rate: Sampling rate. [Hz]
-        rounding: Variance of sensor errors that are the same in every period, (m,).
+        rounding: Variance of sensor errors that are the same in every
+            period, (m,).
     """
     count, n, m = scatter.shape
     bins = (n - 1) // 2

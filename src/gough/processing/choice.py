@@ -1,12 +1,14 @@
 """Choose one processing for a whole experiment by how well it predicts efforts not fitted to.
 
-Logs without periods: each is cut into five contiguous blocks. Weighted least squares on the
-low-passed, decimated samples outside a block (and a guard of 1 / cut-off beside it)
-predicts the recorded, unfiltered effort inside, and the geometric mean of the rows'
-relative errors is compared. Where many cut-offs are equal, the lowest within an octave of
-the highest is taken: it removes more noise, and does not smear other, faster logs. Logs
-with periods: Akaike's criterion on the pose. The exclusion window around velocity reversals
-is chosen by cross-validation for both.
+Logs without periods: each is cut into five contiguous blocks. Weighted
+least squares on the low-passed, decimated samples outside a block (and
+a guard of 1 / cut-off beside it) predicts the recorded, unfiltered
+effort inside, and the geometric mean of the rows' relative errors is
+compared. Where many cut-offs are equal, the lowest within an octave of
+the highest is taken: it removes more noise, and does not smear other,
+faster logs. Logs with periods: Akaike's criterion on the pose. The
+exclusion window around velocity reversals is chosen by cross-validation
+for both.
 """
 
 from __future__ import annotations
@@ -41,38 +43,45 @@ from gough.processing.processed_log import ProcessedLog, process_log
 from gough.processing.settings import MAX_CUTOFF_RATIO, PERIODIC, Method, Processing, decimation_of
 from gough.processing.valid_equations import MIN_VALID_FRACTION, dead_bands, joints_with_friction
 
-# Ratio of neighbouring candidates; the best is then refined by its root and fourth root on both
-# sides.
+# Ratio of neighbouring candidates; the best is then refined by its root
+# and fourth root on both sides.
 CUTOFF_RATIO = 2.0
-# Lowest cut-off times duration of a log: half of the log is left beside the ends that filters
-# spoil.
+# Lowest cut-off times duration of a log: half of the log is left beside
+# the ends that filters spoil.
 MIN_CUTOFF_PERIODS = 21.0
-# The search for a cut-off ends after `CUTOFF_PATIENCE` candidates in a row whose error is more than
-# `HOPELESS_RATIO` times the best.
+# The search for a cut-off ends after `CUTOFF_PATIENCE` candidates in a
+# row whose error is more than `HOPELESS_RATIO` times the best.
 HOPELESS_RATIO = 1.1
 CUTOFF_PATIENCE = 3
-# It ends at once where the error is so many times the best: noise of accelerations grows with the
-# power 2.5 of the cut-off.
+# It ends at once where the error is so many times the best: noise of
+# accelerations grows with the power 2.5 of the cut-off.
 NOISE_ONLY_RATIO = 2.0
-# Blocks spread over a log are enough to choose, if it is `LONG_LOG_RATIO` times as long as they are
-# together. The lowest cut-offs that are tried need long ones. Where the cut-off is given, more and
-# shorter ones hold as many parts of the motion; the filter leaves half of the shortest.
+# Blocks spread over a log are enough to choose, if it is
+# `LONG_LOG_RATIO` times as long as they are together. The lowest
+# cut-offs that are tried need long ones. Where the cut-off is given,
+# more and shorter ones hold as many parts of the motion; the filter
+# leaves half of the shortest.
 LONG_LOG_RATIO = 2.5
 N_SAMPLE_BLOCKS = 6
 SAMPLE_BLOCK = 20.0  # [s]
 N_SHORT_SAMPLE_BLOCKS = 12
 SHORT_SAMPLE_BLOCK = 2.5  # [s]
 MIN_SAMPLE_BLOCK_LENGTH = 100  # samples of such a block, in logs of a low rate
-MAX_WINDOWS = 9  # tried, each twice as wide as the last: from one sample to 128
-# Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV, EMPS and the virtual
-# robots. Cut-offs whose error is within this ratio of the best are taken as equal:
+# tried, each twice as wide as the last: from one sample to 128
+MAX_WINDOWS = 9
+# Ratios of cross-validated errors, tuned on TX40, double pendulum, UPV,
+# EMPS and the virtual robots. Cut-offs whose error is within this ratio
+# of the best are taken as equal:
 CUTOFF_TIE_RATIO = 1.005
-# Efforts not filtered: the widest window whose error on all samples is within this ratio is taken.
+# Efforts not filtered: the widest window whose error on all samples is
+# within this ratio is taken.
 WIDE_WINDOW_RATIO = 1.01
-# Decimated data: the narrowest window whose error is within this ratio of the best is taken.
+# Decimated data: the narrowest window whose error is within this ratio
+# of the best is taken.
 NARROW_WINDOW_RATIO = 1.03
 NARROWEST_WINDOW = 2.0  # [samples]
-# A joint is at rest if more than this fraction of its samples lies within its dead band.
+# A joint is at rest if more than this fraction of its samples lies
+# within its dead band.
 REST_FRACTION = 0.9
 
 
@@ -99,15 +108,17 @@ class Candidate:
 class ProcessingChoice:
     """A complete processing and the candidates it was chosen from.
 
-    Errors of windows are those on all samples, or, where regressor and effort are
-    low-passed in parallel, on the equations that are valid with the widest of them.
+    Errors of windows are those on all samples, or, where regressor and
+    effort are low-passed in parallel, on the equations that are valid
+    with the widest of them.
     """
 
     processing: Processing
     rows: tuple[str, ...]  # names of the joint equations
     cutoffs: tuple[Candidate, ...] = ()  # tried, rising
     windows: tuple[Candidate, ...] = ()  # tried, rising
-    # speed up to which friction was found incomplete, by joint [m/s or rad/s]
+    # speed up to which friction was found incomplete, by joint [m/s or
+    # rad/s]
     friction_widths: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,10 +200,11 @@ def choose_processing(
     """Choose one processing for all logs of an experiment; settings that are given are kept.
 
     Args:
-        parameters: Base parameters of the experiment; by default the robot's, with the
-            payloads that the logs carry.
-        gains: Drive gains by joint for logs with currents; the robot file's by default.
-            Where one is not known, rows are fitted one by one.
+        parameters: Base parameters of the experiment; by default the
+            robot's, with the payloads that the logs carry.
+        gains: Drive gains by joint for logs with currents; the robot
+            file's by default. Where one is not known, rows are fitted
+            one by one.
     """
     asked = settings or Processing()
     coordinates = model.mechanism.coordinates
@@ -296,17 +308,21 @@ def _friction_widths(
 ) -> dict[str, float]:
     """Return up to which speed the friction of joints is incomplete. [m/s or rad/s]
 
-    In averaged periods those of drives, that is of motors and of joints coupled to them by
-    gears, are found as those of passive joints. Cross-validation of the window cannot replace
-    it there: predicting all samples, also those inside the width, rewards friction that is
-    too small. A window that is given is kept alone. Without periods, regressor and effort are
-    low-passed in parallel, which spreads missing friction over samples of higher speed, and
-    the window alone decides: on real logs of a cable-driven arm and of a wrist with coupled
-    gears, widths of drives made held-out errors larger by up to a fifth.
+    In averaged periods those of drives, that is of motors and of joints
+    coupled to them by gears, are found as those of passive joints.
+    Cross-validation of the window cannot replace it there: predicting
+    all samples, also those inside the width, rewards friction that is
+    too small. A window that is given is kept alone. Without periods,
+    regressor and effort are low-passed in parallel, which spreads
+    missing friction over samples of higher speed, and the window alone
+    decides: on real logs of a cable-driven arm and of a wrist with
+    coupled gears, widths of drives made held-out errors larger by up to
+    a fifth.
 
     Args:
         settings: Complete.
-        asked: As the user asked for; joints whose dead band is given keep it.
+        asked: As the user asked for; joints whose dead band is given
+            keep it.
     """
     coordinates = validation.model.mechanism.coordinates
     fixed: set[str] = set()
@@ -451,8 +467,9 @@ def lowest_cutoff(validation: CrossValidation) -> float:
 def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Candidate, ...]:
     """Try cut-offs from the lowest that leaves half of every log upwards, then beside the best.
 
-    Cut-offs with which the loops do not close are left out. If all of them are, the error of the
-    highest is raised: the positions as recorded do not fit the robot.
+    Cut-offs with which the loops do not close are left out. If all of
+    them are, the error of the highest is raised: the positions as
+    recorded do not fit the robot.
     """
     highest = MAX_CUTOFF_RATIO * validation.rate
     lowest = lowest_cutoff(validation)
@@ -464,7 +481,8 @@ def _try_cutoffs(validation: CrossValidation, settings: Processing) -> tuple[Can
         try:
             tried[cutoff] = _tried_cutoff(validation, settings, cutoff, margin)
         except (LoopNotClosed, SingularConfiguration) as failure:
-            # A low cut-off bends the path: what the motors did together may not be possible then.
+            # A low cut-off bends the path: what the motors did together
+            # may not be possible then.
             failures.append(failure)
             return np.inf
         return tried[cutoff].error
@@ -526,13 +544,15 @@ def _try_windows(
 ) -> tuple[tuple[Candidate, ...], float]:
     """Try exclusion windows around velocity reversals; return them and the best one. [s]
 
-    Windows double until a row would lose half of its valid equations. `NARROWEST_WINDOW`
-    samples on both sides are never valid. Where regressor and effort are low-passed in
-    parallel that is nearly enough, and a wider window has to win more on the equations that
-    are valid with the widest of them than it costs on all samples: the narrowest with about
-    the smallest product of both errors is taken. Elsewhere reversals bias the estimate by
-    less than the noise of a prediction shows: the widest that predicts all samples about as
-    well as the best is taken.
+    Windows double until a row would lose half of its valid equations.
+    `NARROWEST_WINDOW` samples on both sides are never valid. Where
+    regressor and effort are low-passed in parallel that is nearly
+    enough, and a wider window has to win more on the equations that are
+    valid with the widest of them than it costs on all samples: the
+    narrowest with about the smallest product of both errors is taken.
+    Elsewhere reversals bias the estimate by less than the noise of a
+    prediction shows: the widest that predicts all samples about as well
+    as the best is taken.
     """
     mechanism = validation.model.mechanism
     motors = [joint for joint in mechanism.joints if joint.actuated]

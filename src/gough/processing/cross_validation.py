@@ -20,12 +20,15 @@ from gough.processing.processed_log import ProcessedLog, equations_of_samples, p
 from gough.processing.settings import Processing
 
 N_FOLDS = 5  # contiguous blocks, each predicted from the others
-# Samples per 1 / cut-off that are enough for the regressor of low-passed positions.
+# Samples per 1 / cut-off that are enough for the regressor of
+# low-passed positions.
 SAMPLES_PER_CUTOFF = 8.0
 PREDICTED_SAMPLES = 4000  # enough to compare candidates
-# Blocks of the fits: the inner part of each fold, the samples around each border, and the rest.
+# Blocks of the fits: the inner part of each fold, the samples around
+# each border, and the rest.
 N_FIT_BLOCKS = 2 * N_FOLDS + 2
-# Blocks that the fit leaves out for each fold: its inner part and the samples around its borders.
+# Blocks that the fit leaves out for each fold: its inner part and the
+# samples around its borders.
 LEFT_OUT_BLOCKS = tuple((2 * fold, 2 * fold + 1, 2 * fold + 2) for fold in range(N_FOLDS))
 RELATIVE_ROUNDING = 1e-12  # of an effort's square: smaller errors are rounding
 BLOCK_SAMPLES = 2048  # samples of regressor held at once
@@ -49,7 +52,8 @@ class CrossValidation:
         parameters: Columns of the regressions.
         rate: Of the slowest log. [Hz]
         gains: Drive gains of the motors, 1 for logs in efforts, (a,).
-        by_row: Rows are fitted one by one, since the scales of their efforts are not known.
+        by_row: Rows are fitted one by one, since the scales of their
+            efforts are not known.
         stride: One in so many samples is predicted.
     """
 
@@ -122,7 +126,8 @@ class PredictionErrors(NamedTuple):
     """Relative errors of the rows for choices of valid equations, (choices, r) each."""
 
     on_all: FloatArray  # of all samples
-    # of the equations that are valid in every choice; of all samples if there is one choice
+    # of the equations that are valid in every choice; of all samples if
+    # there is one choice
     on_valid: FloatArray
 
 
@@ -135,15 +140,16 @@ def prediction_errors(
 ) -> PredictionErrors:
     """Return the errors of the rows, each block predicted from the others.
 
-    The model is fitted to the processed efforts outside a block and predicts the recorded,
-    unfiltered efforts inside it.
+    The model is fitted to the processed efforts outside a block and
+    predicts the recorded, unfiltered efforts inside it.
 
     Args:
-        logs: Processed with the settings that are judged, with dead bands.
-        masks: For each log, nested choices of valid equations, (t, r) each: each a subset
-            of the previous one.
-        margin: Excluded at both ends of a log, so that all settings predict the same samples.
-            [s]
+        logs: Processed with the settings that are judged, with dead
+            bands.
+        masks: For each log, nested choices of valid equations, (t, r)
+            each: each a subset of the previous one.
+        margin: Excluded at both ends of a log, so that all settings
+            predict the same samples. [s]
     """
     n_choices = len(masks[0])
     fitted = [LabelledBlocks(N_FIT_BLOCKS) for _ in range(n_choices)]
@@ -176,7 +182,8 @@ def _add_log(
     """Add a log to the statistics that are fitted, for each choice, and to those predicted.
 
     Args:
-        predicted: Statistics of all samples, and of the equations valid in every choice.
+        predicted: Statistics of all samples, and of the equations valid
+            in every choice.
     """
     recorded = validation.recorded(log)
     begin = recorded.begin + margin
@@ -215,20 +222,23 @@ def _add_log(
 def _fit_blocks(time: FloatArray, borders: FloatArray, guard: float) -> IntArray:
     """Return the block of each sample for the fits, (t,).
 
-    Fold f is predicted from samples that are further from it than the guard. So the samples
-    near a border make blocks of their own: block 2 f + 1 is the inner part of fold f, block
-    2 f the samples around its lower border, the last one those around the upper end.
+    Fold f is predicted from samples that are further from it than the
+    guard. So the samples near a border make blocks of their own: block
+    2 f + 1 is the inner part of fold f, block 2 f the samples around
+    its lower border, the last one those around the upper end.
 
     Args:
         time: (t,) [s]
         borders: Of the folds. [s]
-        guard: Samples this near to a border belong to it; at most half of a fold. [s]
+        guard: Samples this near to a border belong to it; at most half
+            of a fold. [s]
     """
     width = float(borders[1] - borders[0])
     guard = min(guard, 0.499 * width)
     guards = np.concatenate([borders - guard, borders + guard])
     edges = np.sort(guards)
     interval = np.searchsorted(edges, time, side="right")  # 0 before the first guard
-    # Samples before the first guard and behind the last one are never near a predicted block.
+    # Samples before the first guard and behind the last one are never
+    # near a predicted block.
     outside = (interval == 0) | (interval == len(edges))
     return np.asarray(np.where(outside, N_FIT_BLOCKS - 1, interval - 1))

@@ -44,15 +44,16 @@ def raised_cutoff(
 ) -> Processing:
     """Return complete settings with a cut-off that suits other logs as well, which may be faster.
 
-    The cut-off is doubled as long as the known values predict the recorded, unfiltered
-    effort better by more than `CUTOFF_TIE_RATIO`. Of repeated motions all harmonics up to
-    their own highest are kept.
+    The cut-off is doubled as long as the known values predict the
+    recorded, unfiltered effort better by more than `CUTOFF_TIE_RATIO`.
+    Of repeated motions all harmonics up to their own highest are kept.
 
     Args:
-        parameters: Those that the regressions of the other logs will have.
+        parameters: Those that the regressions of the other logs will
+            have.
         values: Of the parameters; zero where they are not named.
-        free: Parameters of a load on all of them, which are not known but fitted at each
-            cut-off.
+        free: Parameters of a load on all of them, which are not known
+            but fitted at each cut-off.
     """
     chosen_cutoff = settings.cutoff
     if chosen_cutoff is None:
@@ -63,7 +64,8 @@ def raised_cutoff(
         if periodic:
             cutoffs = [log.pose_cutoff for log in periodic]
             return replace(settings, cutoff=max([chosen_cutoff, *cutoffs]))
-        # without periods: as such logs are filtered, and higher if they move faster
+        # without periods: as such logs are filtered, and higher if they
+        # move faster
         chosen_cutoff = NON_PERIODIC_CUTOFF_RATIO * chosen_cutoff
         settings = replace(
             settings,

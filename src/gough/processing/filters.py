@@ -1,15 +1,16 @@
 """Low-pass and derivatives of positions, and decimation of regressor and effort in parallel.
 
-Positions are filtered in time, or over whole periods, where that is exact (AH09 3.3).
-Decimation is one low-pass for the effort and all columns of the regressor, then thinning. A
-linear filter in parallel changes nothing in effort = regressor @ parameters (BG13
-(19)-(20)). Invalid equations are left out of both sides before it: with h the filter and m
-the mask of a row,
+Positions are filtered in time, or over whole periods, where that is
+exact (AH09 3.3). Decimation is one low-pass for the effort and all
+columns of the regressor, then thinning. A linear filter in parallel
+changes nothing in effort = regressor @ parameters (BG13 (19)-(20)).
+Invalid equations are left out of both sides before it: with h the
+filter and m the mask of a row,
 
     y[n] = sum_j h[j] m[s+j] y[s+j] / sum_j h[j] m[s+j],    s = n factor,
 
-and the same for its columns. A decimated equation is valid if valid ones hold at least half
-of the filter's energy sum_j h[j]^2.
+and the same for its columns. A decimated equation is valid if valid
+ones hold at least half of the filter's energy sum_j h[j]^2.
 """
 
 from __future__ import annotations
@@ -35,24 +36,29 @@ from gough.fitting.regression import SAMPLE_LABELS, Regression
 from gough.processing.settings import DECIMATION_EDGE
 
 FILTER_ORDER = 4  # of the one-way Butterworth filter
-# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after FILTER_EDGE_PERIODS / cutoff,
-# to rounding after FILTER_SETTLING_PERIODS / cutoff.
+# The slowest pole decays by exp(-2.4 cutoff t): to below 1e-3 after
+# FILTER_EDGE_PERIODS / cutoff, to rounding after
+# FILTER_SETTLING_PERIODS / cutoff.
 FILTER_EDGE_PERIODS = 3.0
 FILTER_SETTLING_PERIODS = 14.0
-# Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to 1e-4 up to a tenth of the
-# sampling rate.
+# Central difference of order 8: (4/5, -1/5, 4/105, -1/280), right to
+# 1e-4 up to a tenth of the sampling rate.
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 STENCIL_HALF = len(STENCIL) // 2
-HARMONIC_ROUNDING = 1 + 1e-9  # a cut-off at a harmonic keeps it, whatever its rounding
-# Attenuation of frequencies that alias [dB]. Regressor and effort alias alike, which does no harm;
-# of white noise 1e-4 remains.
+# a cut-off at a harmonic keeps it, whatever its rounding
+HARMONIC_ROUNDING = 1 + 1e-9
+# Attenuation of frequencies that alias [dB]. Regressor and effort alias
+# alike, which does no harm; of white noise 1e-4 remains.
 ALIAS_ATTENUATION = 40.0
-# Least fraction of the filter's energy in valid equations for a decimated equation to be valid.
+# Least fraction of the filter's energy in valid equations for a
+# decimated equation to be valid.
 MIN_VALID_ENERGY = 0.5
-# Outputs of one matrix product: enough to use BLAS, few enough to waste little on zeros.
+# Outputs of one matrix product: enough to use BLAS, few enough to waste
+# little on zeros.
 OUTPUTS_PER_PRODUCT = 8
 OUTPUTS_SHOWN_TOGETHER = 256  # invalid outputs computed at once
-# Fraction of invalid outputs from which computing all outputs once more is faster than these alone.
+# Fraction of invalid outputs from which computing all outputs once more
+# is faster than these alone.
 MAX_GATHERED_FRACTION = 0.1
 
 Signals = dict[str, NDArray[Any]]  # arrays over samples by name
@@ -74,9 +80,10 @@ def check_cutoff(cutoff: float, rate: float) -> None:
 def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass filter forward and backward with a Butterworth filter along the first axis.
 
-    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2 FILTER_ORDER)), real:
-    no delay, 6 dB at the cut-off. The ends are extended by point reflection over
-    `FILTER_EDGE_PERIODS` / cutoff, or over the whole signal if it is shorter.
+    The gain is 1 / (1 + (tan(pi f / rate) / tan(pi cutoff / rate))^(2
+    FILTER_ORDER)), real: no delay, 6 dB at the cut-off. The ends are
+    extended by point reflection over `FILTER_EDGE_PERIODS` / cutoff, or
+    over the whole signal if it is shorter.
     """
     check_cutoff(cutoff, rate)
     if len(values) <= 3 * FILTER_ORDER:
@@ -97,13 +104,15 @@ def zero_phase(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 def _butterworth(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Low-pass forward along the first axis; before the first sample the signal was constant.
 
-    One section of second order for each pair of poles with damping z, the most damped first:
+    One section of second order for each pair of poles with damping z,
+    the most damped first:
 
         w = tan(pi cutoff / rate),  c = 1 + 2 z w + w^2,
         H = w^2 / c (1 + q)^2 / (1 + 2 (w^2 - 1) / c q + (1 - 2 z w + w^2) / c q^2),
 
-    q being the delay of one sample. Each section passes a constant unchanged, so that
-    b_1 - a_1 + z_1 and z_1 = b_2 - a_2, times the first sample, are its state before.
+    q being the delay of one sample. Each section passes a constant
+    unchanged, so that b_1 - a_1 + z_1 and z_1 = b_2 - a_2, times the
+    first sample, are its state before.
     """
     first = values[:1]
     w = np.tan(np.pi * cutoff / rate)
@@ -138,7 +147,8 @@ def differentiate(
 ) -> PositionVelocityAcceleration:
     """Filter a signal (t, k) and differentiate it twice (BG13 section 3.1, P03 section 4.1).
 
-    Without a cut-off nothing is filtered: the raw comparison of AH09 Fig. 4.
+    Without a cut-off nothing is filtered: the raw comparison of AH09
+    Fig. 4.
     """
     check_finite(values, "signal")
     smooth = values
@@ -256,8 +266,9 @@ def fourier_fit(
 def decimation_taps(factor: int) -> FloatArray:
     """Return a symmetric FIR low-pass for decimation, odd length, sum 1.
 
-    Kaiser window; half amplitude at 0.8 of the new Nyquist frequency (BG13 after (19)),
-    full attenuation from the new Nyquist frequency on.
+    Kaiser window; half amplitude at 0.8 of the new Nyquist frequency
+    (BG13 after (19)), full attenuation from the new Nyquist frequency
+    on.
     """
     if factor < 1 or factor != int(factor):
         raise InvalidInput(f"decimation by {factor}; expected a whole number from 1")
@@ -273,9 +284,9 @@ def decimation_taps(factor: int) -> FloatArray:
 def lowpass(values: NDArray[Any], factor: int, taps: FloatArray | None = None) -> FloatArray:
     """Decimate along the first axis: y[n] = sum_j h[j] x[n factor + j].
 
-    Output n belongs to sample n factor + (len(h) - 1) / 2. Only outputs whose whole window
-    is inside are made: nothing is assumed beyond the ends. Computed as products of dense
-    blocks.
+    Output n belongs to sample n factor + (len(h) - 1) / 2. Only outputs
+    whose whole window is inside are made: nothing is assumed beyond the
+    ends. Computed as products of dense blocks.
     """
     if taps is None:
         taps = decimation_taps(factor)
@@ -366,8 +377,8 @@ def decimated_noise(mask: NDArray[Any], factor: int) -> FloatArray:
 class Decimator:
     """Decimates a stream of consecutive regressions in constant memory, exact across block borders.
 
-    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n factor + j]. Labels
-    are those of the sample in the middle.
+    A covariance is taken as that of white noise: sum_j h[j]^2 Sigma[n
+    factor + j]. Labels are those of the sample in the middle.
 
     Attributes:
         taps: The low-pass.
@@ -458,7 +469,8 @@ def decimated(
     """Yield the samples of consecutive blocks of one problem that a `Decimator` completes.
 
     Args:
-        periodic: The blocks are one period that repeats: windows reach around its ends.
+        periodic: The blocks are one period that repeats: windows reach
+            around its ends.
     """
     decimator = Decimator(factor)
     half = len(decimator.taps) // 2

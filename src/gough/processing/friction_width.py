@@ -1,19 +1,23 @@
 """Widths of friction near zero speed: up to which speed a joint has less than its Coulomb friction.
 
-Coulomb friction does not jump where a velocity changes sign. It takes a range of speeds, its
-width, and within one sample before and after the reversal the recorded effort holds both
-signs. Samples inside the width bias the friction of the joint and what is correlated with
-it, most where the friction of a passive joint acts on all equations.
+Coulomb friction does not jump where a velocity changes sign. It takes a
+range of speeds, its width, and within one sample before and after the
+reversal the recorded effort holds both signs. Samples inside the width
+bias the friction of the joint and what is correlated with it, most
+where the friction of a passive joint acts on all equations.
 
-The width is found from the data. For joint j and a range of speeds b the column
+The width is found from the data. For joint j and a range of speeds b
+the column
 
     d_jb = E_j sign(qd_j) [speed in range b]
 
-has a coefficient of zero where friction is complete, and a negative one where some of it is
-missing. Ranges double from the speed below which there are two samples for each reversal.
-Only valid equations count: those of a motor begin outside of its exclusion window. From
-the lowest range upwards the coefficient is tested given all columns of the regressor, and
-the width is the upper end of the last range with missing friction.
+has a coefficient of zero where friction is complete, and a negative one
+where some of it is missing. Ranges double from the speed below which
+there are two samples for each reversal. Only valid equations count:
+those of a motor begin outside of its exclusion window. From the lowest
+range upwards the coefficient is tested given all columns of the
+regressor, and the width is the upper end of the last range with missing
+friction.
 """
 
 from __future__ import annotations
@@ -38,15 +42,21 @@ from gough.processing.valid_equations import (
     rows_with_coulomb,
 )
 
-WIDTH_BLOCK_SAMPLES = 512  # samples of regressor and columns of ranges held at once
+# samples of regressor and columns of ranges held at once
+WIDTH_BLOCK_SAMPLES = 512
 WIDTH_RANGES = 4  # tested, each twice as far as the last
 SAMPLES_PER_REVERSAL = 2  # in the lowest range
-# Deviations by which a coefficient has to be below zero: 1 in 20 by chance
+# Deviations by which a coefficient has to be below zero: 1 in 20 by
+# chance
 MISSING_FRICTION_DEVIATIONS = 1.64
-SAME_SPEED_RATIO = 1e-9  # joints whose speeds differ by less, relative to the largest, move alike
-# A column of which less than this fraction is independent of the regressor is not tested
+# joints whose speeds differ by less, relative to the largest, move
+# alike
+SAME_SPEED_RATIO = 1e-9
+# A column of which less than this fraction is independent of the
+# regressor is not tested
 MIN_INDEPENDENT_FRACTION = 1e-3
-# Columns of the regressor with a singular value below this fraction of the largest are dependent
+# Columns of the regressor with a singular value below this fraction of
+# the largest are dependent
 RANGE_RANK_TOLERANCE = 1e-10
 
 
@@ -55,13 +65,15 @@ class _SpeedRanges:
     """Joints that move alike, and the ranges of speed in which their friction is tested."""
 
     joints: tuple[int, ...]  # coordinates with the same speed
-    edges: FloatArray  # ends of the ranges, rising from zero, (ranges + 1,) [m/s or rad/s]
+    # ends of the ranges, rising from zero, (ranges + 1,) [m/s or rad/s]
+    edges: FloatArray
 
     def columns(self, maps: FloatArray, velocity: FloatArray) -> FloatArray:
         """Return the column of each range at some samples, (t, r, ranges).
 
         Args:
-            maps: Velocities of the coordinates by those of the motors, (t, n, r).
+            maps: Velocities of the coordinates by those of the motors,
+                (t, n, r).
             velocity: Of the coordinates, (t, n).
         """
         lever = np.zeros((len(maps), maps.shape[2]))
@@ -206,8 +218,8 @@ def _extended_blocks(
 def _weighted_equations(statistics: BlockStatistics, n_parameters: int) -> FloatArray:
     """Return factors of all blocks with weighted rows and columns of unit length, (b, k, c).
 
-    The rows are weighted by their residual without the columns of ranges, which follow the
-    parameters.
+    The rows are weighted by their residual without the columns of
+    ranges, which follow the parameters.
     """
     weights = weighted_fit(statistics.select(statistics.parameters[:n_parameters])).weights
     weighted = statistics.block_factors * np.sqrt(weights)[:, None, None]
@@ -222,9 +234,11 @@ def _missing_friction(
     """Return in which ranges friction is missing, beyond noise and scatter of blocks, (n,).
 
     Args:
-        equations: Factors of all blocks, the effort in the last column, (b, k, c).
+        equations: Factors of all blocks, the effort in the last column,
+            (b, k, c).
         known: Columns of the model.
-        columns: Those of the ranges, each tested beside the model alone, (n,).
+        columns: Those of the ranges, each tested beside the model
+            alone, (n,).
         n_equations: Number of valid equations behind the factors.
     """
     total = triangular_factor(equations.reshape(-1, equations.shape[2]))

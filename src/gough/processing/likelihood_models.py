@@ -1,8 +1,8 @@
 """Motions and regressions of an averaged period that maximum likelihood varies.
 
-They depend on how the motion was reconstructed (cut-off, Fourier coefficients) or on which
-period is taken. The classes implement the protocols of the estimators without importing
-them.
+They depend on how the motion was reconstructed (cut-off, Fourier
+coefficients) or on which period is taken. The classes implement the
+protocols of the estimators without importing them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from gough.processing.filters import lowpass_periodic
 from gough.processing.processed_log import ProcessedLog, regression
 from gough.processing.valid_equations import rows_with_coulomb
 
-# Condition number of the correlation of positions from which it is taken as singular.
+# Condition number of the correlation of positions from which it is
+# taken as singular.
 MAX_CORRELATION_CONDITION = 1e12
 
 
@@ -170,10 +171,12 @@ class CutoffFamily(_Family):
     def fitted_terms(self, highest: int) -> FloatArray:
         """Return half the weighted squared position errors of the best 1 ... `highest` harmonics.
 
-        The motors measure E_act(q) dx, so a low-pass of the pose x is not the best fit of x
-        = Phi Z to them, which Akaike's criterion is about: it would keep a harmonic too
-        many in every fifth recording of a hexapod. Linear in Z about the measured pose; one
-        Cholesky factor in ascending order serves all orders. Returns (h,).
+        The motors measure E_act(q) dx, so a low-pass of the pose x is
+        not the best fit of x = Phi Z to them, which Akaike's criterion
+        is about: it would keep a harmonic too many in every fifth
+        recording of a hexapod. Linear in Z about the measured pose; one
+        Cholesky factor in ascending order serves all orders. Returns
+        (h,).
         """
         period = self.period
         model = period.model
@@ -225,10 +228,12 @@ class TrajectoryFamily(_Family):
     def processed(self) -> ProcessedLog:
         """The averaged period, without dead bands that no valid equation is inside of.
 
-        Valid equations are those whose velocities, as recorded, determine the sign of
-        friction. While the trajectory varies, some of them pass the edge of a dead band,
-        where friction has a kink: the likelihood would have local minima there, at which
-        its gradient does not vanish. Without the band the sign of friction stays.
+        Valid equations are those whose velocities, as recorded,
+        determine the sign of friction. While the trajectory varies,
+        some of them pass the edge of a dead band, where friction has a
+        kink: the likelihood would have local minima there, at which its
+        gradient does not vanish. Without the band the sign of friction
+        stays.
         """
         processed = self.period.processed
         acts_on_row = rows_with_coulomb(self.period.model)  # (n, r)

@@ -10,7 +10,8 @@ from types import TracebackType
 from gough.core.errors import OutputError
 
 INDEX_FILE = "index.sqlite"
-INDEX_PATIENCE = 30.0  # time to wait for another process that writes the index [s]
+# time to wait for another process that writes the index [s]
+INDEX_PATIENCE = 30.0
 INDEX_TABLE = """
 create table if not exists logs (path text primary key, stamp text, hash text) without rowid
 """
@@ -19,8 +20,9 @@ create table if not exists logs (path text primary key, stamp text, hash text) w
 class LogIndex:
     """Sizes and times of change of logs, and the hashes of their contents, by absolute path.
 
-    The index only saves reading logs again: one that is damaged is begun anew. A log is in it
-    as soon as it was added, also if the process ends afterwards.
+    The index only saves reading logs again: one that is damaged is
+    begun anew. A log is in it as soon as it was added, also if the
+    process ends afterwards.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,7 +43,8 @@ class LogIndex:
             isolation_level=None,
             check_same_thread=False,
         )
-        # not flushed to the disk each time: what a power failure damages is begun anew
+        # not flushed to the disk each time: what a power failure
+        # damages is begun anew
         connection.execute("pragma synchronous = off")
         connection.execute(INDEX_TABLE)
         return connection
@@ -71,7 +74,8 @@ class LogIndex:
         """Keep stamp and hash of a log.
 
         Raises:
-            OutputError: The index cannot be written, because the disk is full for example.
+            OutputError: The index cannot be written, because the disk
+                is full for example.
         """
         statement = "insert or replace into logs values (?, ?, ?)"
         try:

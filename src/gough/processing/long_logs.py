@@ -49,7 +49,8 @@ def process_blocks(
         recording = source
         n_samples = source.samples
         time_filter = TimeFilter.of(settings, next(recording.blocks(block_length)))
-    # samples on both sides that influence a filtered sample and its validity
+    # samples on both sides that influence a filtered sample and its
+    # validity
     halo = memory_samples(time_filter.rate, time_filter.cutoff)
     halo += validity_halo(settings, time_filter.rate) + NEIGHBOUR_REACH
     ordered = (in_robot_order(block, model) for block in recording.blocks(block_length))
@@ -76,9 +77,9 @@ def _with_halos(
 ) -> Iterator[tuple[Recording, int, slice]]:
     """Yield blocks with a halo on both sides: samples, number of the first one, and inner samples.
 
-    At most two blocks are held. The inner samples of all blocks follow each other without a
-    gap. Those that the filter spoils at the two ends of the log are left out: at most a
-    tenth each.
+    At most two blocks are held. The inner samples of all blocks follow
+    each other without a gap. Those that the filter spoils at the two
+    ends of the log are left out: at most a tenth each.
     """
     held = next(blocks)
     first = 0  # number of the first sample held

@@ -48,9 +48,11 @@ from gough.processing.log_index import LogIndex
 from gough.processing.pipeline import regression_blocks
 from gough.processing.settings import PERIODIC, Processing
 
-# Logs of at most so many bytes are read whole, checked and put on an even clock.
+# Logs of at most so many bytes are read whole, checked and put on an
+# even clock.
 MAX_WHOLE_BYTES = 2**25
-FILES_PER_MERGE = 64  # statistics files that a worker merges at a time; a power of two
+# statistics files that a worker merges at a time; a power of two
+FILES_PER_MERGE = 64
 # Errors that say nothing about the log of a task.
 NOT_THE_LOG = (WorkerFault, WorkersLost, StorageFault, MissingLibrary)
 HASHED_BYTES = 2**20  # of a file read at once
@@ -70,19 +72,28 @@ class Carrying(NamedTuple):
 class Job:
     """How statistics of logs are computed: plain text, which any process understands."""
 
-    robot: str  # name or path of the robot file, which must be the same file everywhere
+    # name or path of the robot file, which must be the same file
+    # everywhere
+    robot: str
     robot_hash: str  # of its text
     processing: str  # complete settings, as JSON
-    tie_legs: bool = False  # parameters that the robot file ties are the same on all legs
+    # parameters that the robot file ties are the same on all legs
+    tie_legs: bool = False
     payloads: tuple[str, ...] = ()  # that logs may carry
-    gains: str = "null"  # drive gains by joint, as JSON; `null` for the robot file's
+    # drive gains by joint, as JSON; `null` for the robot file's
+    gains: str = "null"
     joint: bool = False  # keep the rows side by side
-    carrying: Carrying | None = None  # a payload that is carried in parts of logs
-    code: str = field(default_factory=source_hash)  # hash of the source of Gough
-    # versions of the libraries that compute: with others the last digits may differ
+    # a payload that is carried in parts of logs
+    carrying: Carrying | None = None
+    # hash of the source of Gough
+    code: str = field(default_factory=source_hash)
+    # versions of the libraries that compute: with others the last
+    # digits may differ
     libraries: str = field(default_factory=numerical_libraries)
-    probe: str = ""  # a log that every worker reads before it works; none if empty
-    probe_hash: str = ""  # of its content, as it is read where the work is given out
+    # a log that every worker reads before it works; none if empty
+    probe: str = ""
+    # of its content, as it is read where the work is given out
+    probe_hash: str = ""
 
     @classmethod
     def of(
@@ -154,8 +165,8 @@ def robot_of(job: Job) -> tuple[Model, BaseParameters]:
     """Return the compiled robot of a job and its base parameters, once for each process.
 
     Raises:
-        WorkerFault: This process has other code or another robot file, or cannot read the log
-            that it should.
+        WorkerFault: This process has other code or another robot file,
+            or cannot read the log that it should.
     """
     check_worker(job)
     model = Model(load_robot(job.robot))
@@ -337,7 +348,8 @@ def _sources_of_log(job: Job, log: str) -> Sequence[Recording | RecordingSource]
 def divide_logs(recordings: Sequence[Recording], carrying: Carrying | None) -> list[Recording]:
     """Return the segments of logs by whether the payload is carried; those with it name it.
 
-    The segments of a log are in the order of time. Without `carrying` logs remain whole.
+    The segments of a log are in the order of time. Without `carrying`
+    logs remain whole.
     """
     if carrying is None:
         return list(recordings)
@@ -355,8 +367,8 @@ def statistics_of_log(job: Job, task: LogTask) -> bytes:
     """Compute the sufficient statistics of one log; returns the content of their file.
 
     Raises:
-        WorkerFault: This process is not fit for the job, or the store of the log failed; says
-            nothing about the log.
+        WorkerFault: This process is not fit for the job, or the store
+            of the log failed; says nothing about the log.
     """
     try:
         return _reduced(job, task)
@@ -376,7 +388,8 @@ def statistics_of_log(job: Job, task: LogTask) -> bytes:
 def _system_failure(error: BaseException | None) -> OSError | None:
     """Return the failure of the operating system behind an error; None if there is none.
 
-    Damaged files lead to `OSError` too: without a number, or for a place before their beginning.
+    Damaged files lead to `OSError` too: without a number, or for a
+    place before their beginning.
     """
     while error is not None:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
@@ -422,18 +435,22 @@ class Collected:
     """Statistics of many logs in a folder, and the logs that have none."""
 
     folder: Path  # of the files with statistics
-    keys: Mapping[str, str]  # names of the files by path of the log, sorted; without copies
-    bad: Mapping[str, str] = field(default_factory=dict)  # why logs cannot be used, by path
-    copies: Mapping[str, str] = field(default_factory=dict)  # the log that a log is a copy of
+    # names of the files by path of the log, sorted; without copies
+    keys: Mapping[str, str]
+    # why logs cannot be used, by path
+    bad: Mapping[str, str] = field(default_factory=dict)
+    # the log that a log is a copy of
+    copies: Mapping[str, str] = field(default_factory=dict)
     skipped: int = 0  # logs whose statistics were there already
-    faults: Mapping[str, str] = field(default_factory=dict)  # why workers were not used, by address
+    # why workers were not used, by address
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     def merged(self, executor: Executor | None = None) -> LogStatistics:
         """Return the statistics of all logs, merged in the order of their paths.
 
         Args:
-            executor: Merges branches of the tree in processes that see the folder; the bits
-                are the same.
+            executor: Merges branches of the tree in processes that see
+                the folder; the bits are the same.
         """
         files = [statistics_file(self.folder, key) for key in self.keys.values()]
         if executor is None or len(files) <= FILES_PER_MERGE:
@@ -486,21 +503,21 @@ def collect(
 ) -> Collected:
     """Compute the statistics of logs into files of a folder, unless they are there already.
 
-    A log whose path, size and time of change are those of an earlier run is taken as the
-    same.
+    A log whose path, size and time of change are those of an earlier
+    run is taken as the same.
 
     Args:
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        bad: What to do about logs that cannot be used, once all others are done: raise, or
-            leave them out.
+        bad: What to do about logs that cannot be used, once all others
+            are done: raise, or leave them out.
         progress: Called with the fraction done, over all workers.
 
     Raises:
-        InvalidRecording: Some logs are no logs of this robot, all are named; or none
-            remains.
+        InvalidRecording: Some logs are no logs of this robot, all are
+            named; or none remains.
         WorkerFault: No worker is fit for a log that can be read here.
-        OutputError: The folder cannot be written; files written before are kept for the
-            next run.
+        OutputError: The folder cannot be written; files written before
+            are kept for the next run.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Match a log to its robot: everything about it that does not depend on the settings.
 
-The recording is brought into the robot's form: joint order, motor side, even clock, whole periods.
+The recording is brought into the robot's form: joint order, motor side,
+even clock, whole periods.
 """
 
 from __future__ import annotations
@@ -42,29 +43,34 @@ from gough.processing.averaging import PeriodAverage, average_periods, pose_cuto
 from gough.processing.settings import Repeats
 from gough.processing.valid_equations import position_noise
 
-PERIOD_RULE = "period"  # of the notice on a motion that repeats although no period is stated
-# Mean square of an early period's first tenth over the usual one from which the motion is still
-# settling: by chance 1 in 1000 if a tenth of a period holds ten independent errors.
+# of the notice on a motion that repeats although no period is stated
+PERIOD_RULE = "period"
+# Mean square of an early period's first tenth over the usual one from
+# which the motion is still settling: by chance 1 in 1000 if a tenth of
+# a period holds ten independent errors.
 TRANSIENT_RATIO = 3.0
-# Differences between periods below this fraction of a signal's standard deviation are ignored.
+# Differences between periods below this fraction of a signal's standard
+# deviation are ignored.
 TRANSIENT_FLOOR = 1e-4
-POSE_SAMPLES = 20000  # poses of at most twice so many samples of a log are kept
+# poses of at most twice so many samples of a log are kept
+POSE_SAMPLES = 20000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MatchedLog(Record):
     """A recording in the robot's joint order and on an even clock, with the poses it passes.
 
-    The loops are closed once from the recorded positions; whatever processes the log with
-    one setting or another starts Newton's method at these poses. A block of a log, or the
-    same log with slightly different positions, starts at the poses of that log, its
-    `origin`.
+    The loops are closed once from the recorded positions; whatever
+    processes the log with one setting or another starts Newton's method
+    at these poses. A block of a log, or the same log with slightly
+    different positions, starts at the poses of that log, its `origin`.
     """
 
     recorded: Recording  # the whole log as it was read
     recording: Recording  # joints in the robot's order, even clock
     kinematics: ClosedChain  # of the robot
-    origin: MatchedLog | None = None  # the log whose poses are near those of this one
+    # the log whose poses are near those of this one
+    origin: MatchedLog | None = None
     first: int = 0  # number of the first sample in `origin`
     jumps: tuple[Jump, ...] = ()  # steps of single positions in the whole log
 
@@ -133,7 +139,8 @@ class MatchedLog(Record):
     def _poses(self) -> FloatArray | None:
         """All coordinates at every `_stride`-th sample, (k, n); None if they cannot be found.
 
-        A single wrong sample may have no pose although the filtered positions have one.
+        A single wrong sample may have no pose although the filtered
+        positions have one.
         """
         kept = slice(0, len(self), self._stride)
         position = self.recording.position[kept]
@@ -187,8 +194,9 @@ class MatchedLog(Record):
     def perturbed(self, rng: np.random.Generator) -> MatchedLog:
         """Return the log with white noise added to its positions, as large as what they have.
 
-        Of repeated motions that is the scatter between periods if this is less: third
-        differences of positions that still settle, or move in steps, are no noise.
+        Of repeated motions that is the scatter between periods if this
+        is less: third differences of positions that still settle, or
+        move in steps, are no noise.
         """
         deviation = self.position_noise
         average = self.average
@@ -210,17 +218,19 @@ def match_robot(
 ) -> MatchedLog:
     """Match a recording to the robot; a log that is matched already is returned as it is.
 
-    Recordings made from arrays are inspected here, as files are when they are read. Time
-    comes before outliers: repeated rows are left out, host stamps and late samples
-    corrected. Outliers are interpolated and count as not measured. Notices of the recording
+    Recordings made from arrays are inspected here, as files are when
+    they are read. Time comes before outliers: repeated rows are left
+    out, host stamps and late samples corrected. Outliers are
+    interpolated and count as not measured. Notices of the recording
     state what was changed.
 
     Args:
-        repeats: `found` also uses a period that the positions show but the log does not
-            declare.
+        repeats: `found` also uses a period that the positions show but
+            the log does not declare.
 
     Raises:
-        InvalidRecording: Not a log of this robot, or not on a clock that can be made even.
+        InvalidRecording: Not a log of this robot, or not on a clock
+            that can be made even.
     """
     if isinstance(log, MatchedLog):
         return log
@@ -243,8 +253,9 @@ def match_robot(
 def on_motor_side(recording: Recording, mechanism: Mechanism) -> Recording:
     """Return the recording with joint columns of transmissions converted to their motors.
 
-    With q_joints = B q_motors, positions are B^-1 q_joints and efforts are B^T times those
-    of the joints, unless the transmission states that they are the motors' already.
+    With q_joints = B q_motors, positions are B^-1 q_joints and efforts
+    are B^T times those of the joints, unless the transmission states
+    that they are the motors' already.
     """
     for gear in mechanism.transmissions:
         if set(gear.joints) <= set(recording.joints):
@@ -288,8 +299,8 @@ def in_robot_order(recording: Recording, model: Model) -> Recording:
     """Return the recording with its joints in the robot's order.
 
     Raises:
-        InvalidRecording: Joints or units are not those of the robot, or there is neither
-            effort nor current.
+        InvalidRecording: Joints or units are not those of the robot, or
+            there is neither effort nor current.
     """
     mechanism = model.mechanism
     if mechanism.transmissions:
@@ -360,7 +371,8 @@ def drive_gains(model: Model, given: Mapping[str, float] | None = None) -> dict[
     """Return the drive gain of every motor: the given one, else that of the robot file.
 
     Raises:
-        InvalidInput: A gain is not positive, or given for a joint that is no motor.
+        InvalidInput: A gain is not positive, or given for a joint that
+            is no motor.
         InvalidRecording: The gain of a motor is not known.
     """
     motors = model.mechanism.actuated
@@ -388,8 +400,8 @@ def on_even_clock(recording: Recording, repeats: Repeats = "declared") -> Record
     """Return the recording on an even clock, with the period of a repeated motion.
 
     Args:
-        repeats: `found` also uses a period that the positions show but the log does not
-            declare.
+        repeats: `found` also uses a period that the positions show but
+            the log does not declare.
     """
     if len(recording) < 2 or not is_even(recording.time):
         recording = _resampled(recording)
@@ -517,10 +529,11 @@ def check_constant_signals(recording: Recording) -> None:
 def unsettled_periods(recording: Recording) -> int:
     """Return how many of the first periods belong to a motion that still settles.
 
-    A period is unsettled if in its first tenth a channel differs from the mean of the later
-    periods with a mean square over `TRANSIENT_RATIO` times the largest of: the median of
-    its tenths, the scatter of the later periods, and `TRANSIENT_FLOOR` of the signal. At
-    least two periods remain.
+    A period is unsettled if in its first tenth a channel differs from
+    the mean of the later periods with a mean square over
+    `TRANSIENT_RATIO` times the largest of: the median of its tenths,
+    the scatter of the later periods, and `TRANSIENT_FLOOR` of the
+    signal. At least two periods remain.
 
     Args:
         recording: Whole periods only.

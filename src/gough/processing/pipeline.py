@@ -39,13 +39,14 @@ def process(
 ) -> ProcessedLog:
     """Turn a recording into the motion of all coordinates, with efforts, noise and valid equations.
 
-    Settings that are None are chosen from this log alone (`choose_processing` chooses for
-    several).
+    Settings that are None are chosen from this log alone
+    (`choose_processing` chooses for several).
 
     Raises:
-        InvalidRecording: Not this robot's log, no effort, or not processable as asked.
-        LoopNotClosed, SingularConfiguration: The recorded positions leave the robot's
-            branch.
+        InvalidRecording: Not this robot's log, no effort, or not
+            processable as asked.
+        LoopNotClosed, SingularConfiguration: The recorded positions
+            leave the robot's branch.
     """
     model = as_model(model)
     repeats = (settings or Processing()).repeats
@@ -77,10 +78,10 @@ def regression_blocks(
     """Yield the regression of a log of any length in blocks; together they equal `regression`.
 
     Args:
-        source: A recording, or a source of blocks that stays in its file. Only logs in
-            memory can be averaged over periods.
-        gains: Drive gains by joint, which turn currents into efforts; the robot file's by
-            default.
+        source: A recording, or a source of blocks that stays in its
+            file. Only logs in memory can be averaged over periods.
+        gains: Drive gains by joint, which turn currents into efforts;
+            the robot file's by default.
     """
     log = source
     if isinstance(log, Recording):

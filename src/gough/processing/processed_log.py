@@ -1,10 +1,11 @@
 """From a matched log to the motion of all coordinates, its efforts and the valid equations.
 
-One function filters, differentiates, closes the loops, computes internal states and finds
-the valid equations of consecutive samples: of a whole log, of every few samples of it, or
-of a block of a log that does not fit in memory. A block is filtered with the samples on
-both sides that influence it, so that results do not depend on where blocks begin. Repeated
-motions are averaged first.
+One function filters, differentiates, closes the loops, computes
+internal states and finds the valid equations of consecutive samples: of
+a whole log, of every few samples of it, or of a block of a log that
+does not fit in memory. A block is filtered with the samples on both
+sides that influence it, so that results do not depend on where blocks
+begin. Repeated motions are averaged first.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from gough.processing.settings import (
 )
 from gough.processing.valid_equations import valid_equations, velocity_noise
 
-# Cut-off of a log without periods in an experiment of periodic logs, in units of the highest
-# harmonic of their pose.
+# Cut-off of a log without periods in an experiment of periodic logs, in
+# units of the highest harmonic of their pose.
 NON_PERIODIC_CUTOFF_RATIO = 5.0
 REGRESSOR_SAMPLES = 4096  # samples of regressor held at once
 
@@ -59,29 +60,41 @@ class ProcessedLog(Record):
     """Motion of all coordinates with the efforts beside it, and which equations are valid."""
 
     model: Model  # the robot
-    motion: Motion  # of all coordinates, loops closed, with internal states of joint terms, (t, n)
-    effort: FloatArray  # of the motors, or currents as recorded if `current`, (t, a)
-    current: bool  # the efforts are currents (or volts), to be multiplied by drive gains
+    # of all coordinates, loops closed, with internal states of joint
+    # terms, (t, n)
+    motion: Motion
+    # of the motors, or currents as recorded if `current`, (t, a)
+    effort: FloatArray
+    # the efforts are currents (or volts), to be multiplied by drive
+    # gains
+    current: bool
     sample: IntArray  # number of each sample in the recording, (t,)
     valid: BoolArray  # equations used in fits, (t, r)
-    dead_band: FloatArray  # of the velocity sign for each coordinate, (n,) [m/s or rad/s]
+    # of the velocity sign for each coordinate, (n,) [m/s or rad/s]
+    dead_band: FloatArray
     settings: Processing  # with which the log was processed
     method: Method  # used for this log
     cutoff: float | None  # used for this log [Hz]
     decimation: int  # of the regression of these samples
     periods: int  # whole periods in the log; 0 without a period
     payload: str | None  # carried by the robot
-    # period of each sample, (t,); None where periods were averaged or there are none
+    # period of each sample, (t,); None where periods were averaged or
+    # there are none
     group: IntArray | None = None
-    covariance: FloatArray | None = None  # of the noise of one sample of `effort`, (a, a)
-    repetitions: FloatArray | None = None  # effort of each period of a periodic log, (k, t, a)
+    # of the noise of one sample of `effort`, (a, a)
+    covariance: FloatArray | None = None
+    # effort of each period of a periodic log, (k, t, a)
+    repetitions: FloatArray | None = None
     notices: tuple[Notice, ...] = ()  # about the recording and its periods
-    # largest closure residual, rms mismatch of additional sensors [m or rad]
+    # largest closure residual, rms mismatch of additional sensors [m or
+    # rad]
     quality: Mapping[str, float] = field(default_factory=dict)
     source: str = ""  # name of the log
     average: PeriodAverage | None = None  # of the periods of a periodic log
-    measured: BoolArray | None = None  # samples that were measured, (t,); None if all were
-    matched: MatchedLog | None = None  # the log; None for a block of one that stays in its file
+    # samples that were measured, (t,); None if all were
+    measured: BoolArray | None = None
+    # the log; None for a block of one that stays in its file
+    matched: MatchedLog | None = None
 
     def __len__(self) -> int:
         return len(self.motion)
@@ -144,9 +157,10 @@ class ProcessedLog(Record):
     def with_bands(self, settings: Processing) -> ProcessedLog:
         """Return the same motion with internal states and valid equations for other dead bands.
 
-        Dead bands, the window around velocity reversals and the joints at rest are those of
-        the settings. Only samples of this motion are considered: a reversal before the
-        first or after the last of them excludes nothing.
+        Dead bands, the window around velocity reversals and the joints
+        at rest are those of the settings. Only samples of this motion
+        are considered: a reversal before the first or after the last of
+        them excludes nothing.
         """
         bands = settings.bands(self.motion.coordinates)
         motion, _ = self.model.with_internal_states(
@@ -244,7 +258,8 @@ class ProcessedBlock(NamedTuple):
 
     log: ProcessedLog
     pose: FloatArray  # near the first pose that the next block needs, (n,)
-    state: FilterState | None  # internal state of joint terms after the last sample
+    # internal state of joint terms after the last sample
+    state: FilterState | None
 
 
 def process_log(
@@ -253,8 +268,8 @@ def process_log(
     """Process a log that fits in memory.
 
     Args:
-        every: Keep one in so many samples of a log that is processed in time. Its efforts
-            are low-passed so that nothing is aliased.
+        every: Keep one in so many samples of a log that is processed in
+            time. Its efforts are low-passed so that nothing is aliased.
     """
     if settings.method_for(log.recording) in PERIODIC:
         return process_periods(model, log, settings)
@@ -294,8 +309,8 @@ def process_block(
     """Filter, differentiate, close loops, compute internal states and find valid equations.
 
     Args:
-        pose: Where Newton's method starts if the log has no poses of its own, (n,); the
-            reference configuration by default.
+        pose: Where Newton's method starts if the log has no poses of
+            its own, (n,); the reference configuration by default.
         state: Internal state of joint terms after the last block.
     """
     recording = block.recording
@@ -521,8 +536,8 @@ def regression(
 ) -> Regression:
     """Return the linear problem of a processed log.
 
-    Columns named `payload.<name>.*` of payloads that this log does not carry are zero (BG13
-    (29)).
+    Columns named `payload.<name>.*` of payloads that this log does not
+    carry are zero (BG13 (29)).
     """
     if not decimate or processed.decimation == 1:
         return next(blocks_of_regression(model, processed, parameters, len(processed)))

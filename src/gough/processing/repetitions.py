@@ -1,7 +1,8 @@
 """Repetitions of a motion: the motion of each period, and the noise of their positions.
 
-One regressor, that of the mean period, predicts the efforts of all periods. Differences
-between the positions of a period and the mean ones are therefore noise of its efforts.
+One regressor, that of the mean period, predicts the efforts of all
+periods. Differences between the positions of a period and the mean ones
+are therefore noise of its efforts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def period_motions(
     """Yield the motion of each period with the filter and internal states of the average period.
 
     Args:
-        positions: Of the motors in each period, (k, N, a); those recorded by default.
+        positions: Of the motors in each period, (k, N, a); those
+            recorded by default.
     """
     average = processed.average
     cutoff = processed.cutoff
@@ -60,15 +62,16 @@ def with_position_noise(
 ) -> Regression:
     """Return the regression of a mean period with position noise added to its repetitions.
 
-    The positions of a period would have given another regressor W_k. To first order the
-    repetitions are, for values x of a first fit,
+    The positions of a period would have given another regressor W_k. To
+    first order the repetitions are, for values x of a first fit,
 
         y_k - (W_k - W) x,    W_k from the pose of period k, low-passed as the mean one is,
 
-    whose scatter holds the noise of efforts and positions and their correlation by feedback
-    (AH09 3.2). The covariance is that of the repetitions, over samples whose equations are
-    all valid. Where sensors round by more than periods differ, the effect of rounding the
-    motion on W x widens the scatter.
+    whose scatter holds the noise of efforts and positions and their
+    correlation by feedback (AH09 3.2). The covariance is that of the
+    repetitions, over samples whose equations are all valid. Where
+    sensors round by more than periods differ, the effect of rounding
+    the motion on W x widens the scatter.
     """
     average = processed.average
     replicates = problem.replicates

@@ -20,7 +20,8 @@ PERIODIC = ("explicit", "implicit")  # methods that average periods
 # Fraction of the new Nyquist frequency that parallel decimation keeps:
 # n_d = floor(DECIMATION_EDGE rate / (2 cutoff)).
 DECIMATION_EDGE = 0.8
-# Highest cut-off as a fraction of the sampling rate: nothing is decimated any more there.
+# Highest cut-off as a fraction of the sampling rate: nothing is
+# decimated any more there.
 MAX_CUTOFF_RATIO = 0.4
 
 
@@ -28,15 +29,18 @@ MAX_CUTOFF_RATIO = 0.4
 class Processing(Settings):
     """How the recordings of an experiment are processed; None is chosen from the data.
 
-    `choose_processing` fills in settings that are None, once for all logs of an experiment.
-    The complete settings are stored with a result, and other logs are processed with
-    exactly these numbers. The methods:
+    `choose_processing` fills in settings that are None, once for all
+    logs of an experiment. The complete settings are stored with a
+    result, and other logs are processed with exactly these numbers. The
+    methods:
 
-    `explicit`: average the periods, forward kinematics, DFT of the pose, ideal low-pass, j
-    omega (AH09 3.3). `implicit`: least-squares Fourier fit of the pose at the nominal
-    frequency (AH09 (17)-(18)). `time`: zero-phase low-pass of the actuated positions,
-    regressor and effort low-passed in parallel (BG13). `raw`: recorded positions,
-    differentiated. `auto`: explicit if all logs have at least two periods, else time.
+    `explicit`: average the periods, forward kinematics, DFT of the
+    pose, ideal low-pass, j omega (AH09 3.3). `implicit`: least-squares
+    Fourier fit of the pose at the nominal frequency (AH09 (17)-(18)).
+    `time`: zero-phase low-pass of the actuated positions, regressor and
+    effort low-passed in parallel (BG13). `raw`: recorded positions,
+    differentiated. `auto`: explicit if all logs have at least two
+    periods, else time.
     """
 
     heading = "Processing of the logs"
@@ -145,7 +149,8 @@ class Processing(Settings):
 def _whole_samples(samples: float) -> int:
     """Return the nearest whole number; halves are rounded alike in all blocks of a log.
 
-    The rate of a block may differ in the last digits, which must not matter.
+    The rate of a block may differ in the last digits, which must not
+    matter.
     """
     return round(round(samples, 3))
 

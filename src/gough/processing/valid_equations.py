@@ -1,9 +1,11 @@
 """Which equations are valid: where the sign of a joint's velocity determines its friction.
 
-Where a motor reverses, the low-pass of the positions smears the instant. At rest, friction
-takes any value up to fs. Within the noise of a velocity, its dead band, the sign is not
-known. This invalidates the equations that contain the friction of the joint and no others:
-those with E_j != 0 in qd = E qd_I. For a motor that is a row this is its own equation.
+Where a motor reverses, the low-pass of the positions smears the
+instant. At rest, friction takes any value up to fs. Within the noise of
+a velocity, its dead band, the sign is not known. This invalidates the
+equations that contain the friction of the joint and no others: those
+with E_j != 0 in qd = E qd_I. For a motor that is a row this is its own
+equation.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ from gough.processing.settings import Processing
 if TYPE_CHECKING:
     from gough.processing.processed_log import ProcessedLog
 
-# A joint acts on a row if its lever exceeds this fraction of its largest one; less is rounding.
+# A joint acts on a row if its lever exceeds this fraction of its
+# largest one; less is rounding.
 MIN_LEVER_RATIO = 1e-9
-# Half width of a dead band in standard deviations of the velocity: 1 wrong sign in 700 at its edge.
+# Half width of a dead band in standard deviations of the velocity: 1
+# wrong sign in 700 at its edge.
 BAND_DEVIATIONS = 3.0
-# Least noise as a fraction of the position: the velocity of a joint at rest must have no sign.
+# Least noise as a fraction of the position: the velocity of a joint at
+# rest must have no sign.
 POSITION_ROUNDING = 1e-12
-# Smallest fraction of a row's equations, or of the samples in which its joint moves, that
-# exclusion windows and widths of friction may leave. With less they choose the data.
+# Smallest fraction of a row's equations, or of the samples in which its
+# joint moves, that exclusion windows and widths of friction may leave.
+# With less they choose the data.
 MIN_VALID_FRACTION = 0.5
 MIN_NOISE_SAMPLES = 16  # to estimate noise from
 
@@ -44,9 +50,10 @@ MIN_NOISE_SAMPLES = 16  # to estimate noise from
 def position_noise(position: FloatArray) -> FloatArray:
     """Return the standard deviation of the position noise of each joint, (t, a) -> (a,).
 
-    From third differences, which a smooth motion hardly has: std = median |d3| / (0.6745
-    sqrt(20)); at least step / sqrt(12) of a quantised sensor. Differences of zero, of a
-    joint at rest, are not used. [m or rad]
+    From third differences, which a smooth motion hardly has: std =
+    median |d3| / (0.6745 sqrt(20)); at least step / sqrt(12) of a
+    quantised sensor. Differences of zero, of a joint at rest, are not
+    used. [m or rad]
     """
     if len(position) < MIN_NOISE_SAMPLES:
         raise InvalidInput(
@@ -71,7 +78,8 @@ def _column_noise(position: FloatArray) -> float:
 def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
     """Return the standard deviation of velocities of low-passed positions with white noise, (a,).
 
-    std_v^2 = std^2 (2 / rate) int_0^fc (2 pi f)^2 df = std^2 (8 pi^2 / 3) fc^3 / rate.
+    std_v^2 = std^2 (2 / rate) int_0^fc (2 pi f)^2 df = std^2 (8 pi^2 / 3) fc^3
+    / rate.
 
     Args:
         noise: Standard deviation of the positions, (a,). [m or rad]
@@ -86,9 +94,9 @@ def velocity_noise(noise: ArrayLike, rate: float, cutoff: float) -> FloatArray:
 def dead_bands(model: Model, logs: Sequence[ProcessedLog]) -> dict[str, float]:
     """Return the dead band of every joint, the widest of several logs. [m/s or rad/s]
 
-    `BAND_DEVIATIONS` standard deviations of the motors' velocities in each log, propagated
-    through the closures to passive joints; at least the width of friction that the robot
-    file states.
+    `BAND_DEVIATIONS` standard deviations of the motors' velocities in
+    each log, propagated through the closures to passive joints; at
+    least the width of friction that the robot file states.
     """
     motors = model.kinematics.motor_columns
     bands = model.mechanism.friction_widths
@@ -110,8 +118,9 @@ def unknown_signs(
 ) -> BoolArray:
     """Return where velocities (t, k) do not determine the sign of friction, (t, k).
 
-    That is inside the dead bands (k,); with a reach, within so many samples of there or of
-    a change of sign; and within `smear` samples of a longer rest.
+    That is inside the dead bands (k,); with a reach, within so many
+    samples of there or of a change of sign; and within `smear` samples
+    of a longer rest.
 
     Args:
         periodic: The samples are one period of a motion that repeats.
@@ -153,9 +162,10 @@ def valid_equations(
 ) -> BoolArray:
     """Return which equations of a motion are valid, (t, r).
 
-    Passive joints exclude only the samples inside their dead bands: their friction acts on
-    all rows, and a window around their reversals would discard most of a log. Joints that are
-    at rest most of the time exclude nothing.
+    Passive joints exclude only the samples inside their dead bands:
+    their friction acts on all rows, and a window around their reversals
+    would discard most of a log. Joints that are at rest most of the
+    time exclude nothing.
 
     Args:
         periodic: The samples are one period of a motion that repeats.

@@ -1,8 +1,8 @@
 """The one rule by which an explanation of the data is accepted.
 
-The gain of a block is the mean over joints of log(error without / error with the
-explanation), both of the recorded effort on the same equations, fitted to all other blocks.
-An explanation is accepted if
+The gain of a block is the mean over joints of log(error without / error
+with the explanation), both of the recorded effort on the same
+equations, fitted to all other blocks. An explanation is accepted if
 
 - the mean gain exceeds the Student quantile times its standard error over the blocks of its
   scope, or over all blocks, or its size does so, corrected for everything that was tried
@@ -37,34 +37,49 @@ TESTS_PER_FAULT = 2  # of its gain and of its size
 MIN_DISCRETE_BLOCKS = 10  # for a sign, a channel, a unit
 MATERIAL_EFFORT_CHANGE = 0.005  # change of an effort over its rms
 MATERIAL_PARAMETER = 0.01  # relative change of a parameter
-OUTSIDE_TOLERANCE = -0.01  # mean gain outside the scope, or of one log: not worse by 1 %
-# Standard errors of a size that explain why a log which was left out is predicted worse with it.
+# mean gain outside the scope, or of one log: not worse by 1 %
+OUTSIDE_TOLERANCE = -0.01
+# Standard errors of a size that explain why a log which was left out is
+# predicted worse with it.
 LOSS_QUANTILE = 3.0
-# Student t of paired differences below which two explanations predict alike.
+# Student t of paired differences below which two explanations predict
+# alike.
 TIE_T = 3.0
 MAX_NEIGHBOUR_CORRELATION = 0.9  # beyond it a variance would be unbounded
-EQUAL_GAIN = 1e-6  # gains that differ by less are of the same explanation in two forms
+# gains that differ by less are of the same explanation in two forms
+EQUAL_GAIN = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gain:
     """How much better an explanation predicts blocks that it was not fitted to."""
 
-    blocks: FloatArray  # log(error without / error with) by block, NaN without equations, (b,)
+    # log(error without / error with) by block, NaN without equations,
+    # (b,)
+    blocks: FloatArray
     scope: BoolArray  # blocks that the explanation is about, (b,)
     mean: float  # over the scope
     t: float  # mean over its standard error
     threshold: float  # Student quantile that t has to exceed
-    # the same of whole logs or halves, left out of the fit; empty if blocks are not better
+    # the same of whole logs or halves, left out of the fit; empty if
+    # blocks are not better
     logs: FloatArray
-    outside: float  # mean gain of the blocks outside the scope; 0 if there are none
-    before: float  # rms over joints of the relative error without the explanation, in the scope
+    # mean gain of the blocks outside the scope; 0 if there are none
+    outside: float
+    # rms over joints of the relative error without the explanation, in
+    # the scope
+    before: float
     after: float  # and with it
-    explained: float  # largest of the joints: error that it takes away, over the rms effort
+    # largest of the joints: error that it takes away, over the rms
+    # effort
+    explained: float
     size_t: float = 0.0  # size over its standard error
-    size_threshold: float = float("inf")  # Student quantile that this may exceed instead
-    material: bool = True  # it changes an effort or a parameter enough to matter
-    least_explained: float = MATERIAL_EFFORT_CHANGE  # error that it has to take away
+    # Student quantile that this may exceed instead
+    size_threshold: float = float("inf")
+    # it changes an effort or a parameter enough to matter
+    material: bool = True
+    # error that it has to take away
+    least_explained: float = MATERIAL_EFFORT_CHANGE
 
     @property
     def significant(self) -> bool:
@@ -86,8 +101,9 @@ class Gain:
     def better_on_average(self) -> bool:
         """The same without looking at single logs: it predicts better, also whole logs.
 
-        A mean of logarithms may rise because one joint is predicted much better and the others
-        worse; the error over all joints has to fall, too.
+        A mean of logarithms may rise because one joint is predicted
+        much better and the others worse; the error over all joints has
+        to fall, too.
         """
         return self.blocks_better and len(self.logs) > 0 and bool(self.logs.mean() > 0)
 
@@ -126,7 +142,8 @@ def no_gain(n_blocks: int) -> Gain:
 def log_gain(before: CrossValidation, after: CrossValidation, floor: FloatArray) -> FloatArray:
     """Return the mean over rows of log(error before / error after) by fold, (f,).
 
-    Rows with too few equations in a fold do not count; a fold without any row is NaN.
+    Rows with too few equations in a fold do not count; a fold without
+    any row is NaN.
 
     Args:
         before: Errors without the explanation.
@@ -143,10 +160,11 @@ def log_gain(before: CrossValidation, after: CrossValidation, floor: FloatArray)
 def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
     """Return mean, mean over standard error, and number of the gains of blocks, (b,).
 
-    Neighbours in a log that are alike count less: with their correlation rho > 0 the
-    variance of the mean is (1 + rho) / (1 - rho) times that of independent blocks. It is the
-    correlation of deviations from the mean of their log: logs that gain differently are not
-    neighbours that are alike.
+    Neighbours in a log that are alike count less: with their
+    correlation rho > 0 the variance of the mean is (1 + rho) / (1 -
+    rho) times that of independent blocks. It is the correlation of
+    deviations from the mean of their log: logs that gain differently
+    are not neighbours that are alike.
 
     Args:
         gains: NaN where a block has no equations.
@@ -168,7 +186,8 @@ def student_t(gains: FloatArray, logs: IntArray) -> tuple[float, float, int]:
 def neighbour_inflation(values: FloatArray, logs: IntArray) -> float:
     """Return by how much correlated neighbours widen the variance of a mean over blocks, (b,).
 
-    (1 + rho) / (1 - rho), rho the correlation of neighbours in a log; one if it is negative.
+    (1 + rho) / (1 - rho), rho the correlation of neighbours in a log;
+    one if it is negative.
     """
     within = values.copy()
     for log in np.unique(logs):
@@ -186,8 +205,9 @@ def neighbour_inflation(values: FloatArray, logs: IntArray) -> float:
 def size_errors(sums: BlockSums, validation: CrossValidation, n_sizes: int) -> FloatArray:
     """Return the standard errors of the last coefficients by a jackknife over all blocks, (k,).
 
-    Blocks without the fault count too: they determine the parameters beside it. Neighbours
-    whose influences are alike widen the standard errors.
+    Blocks without the fault count too: they determine the parameters
+    beside it. Neighbours whose influences are alike widen the standard
+    errors.
 
     Args:
         sums: With the columns of the fault last.
@@ -204,9 +224,9 @@ def size_errors(sums: BlockSums, validation: CrossValidation, n_sizes: int) -> F
 def effective_blocks(sums: BlockSums, weights: FloatArray, column: int) -> float:
     """Return how many equally informative blocks determine the coefficient of a column.
 
-    (sum I)^2 / sum I^2, I the information of a block: the squares of what the other columns
-    leave of this one. A size that rests on two of thirty blocks has the degrees of freedom
-    of two.
+    (sum I)^2 / sum I^2, I the information of a block: the squares of
+    what the other columns leave of this one. A size that rests on two
+    of thirty blocks has the degrees of freedom of two.
 
     Args:
         sums: The equations.
@@ -235,8 +255,9 @@ def with_size_test(
 ) -> Gain:
     """Return a gain with the test of its size: where gains are uneven, sizes need not be.
 
-    A fault that shows only while a joint accelerates has a large gain in a few blocks and
-    none in others, but the same size in all. The best of the decisive sizes counts.
+    A fault that shows only while a joint accelerates has a large gain
+    in a few blocks and none in others, but the same size in all. The
+    best of the decisive sizes counts.
 
     Args:
         gain: Of the explanation.
@@ -288,7 +309,8 @@ def explained_error(
 ) -> float:
     """Return the rms error that an explanation takes away from some row, over its effort.
 
-    The root of the largest difference of mean squares; see `row_errors`.
+    The root of the largest difference of mean squares; see
+    `row_errors`.
     """
     fall = row_errors(before, power, folds) ** 2 - row_errors(after, power, folds) ** 2
     return float(np.sqrt(max(float(fall.max()), 0.0)))
@@ -361,14 +383,17 @@ class Baseline:
         """Return the gain of an explanation, on blocks and on whole logs.
 
         Args:
-            sums: With the explanation: other columns, or logs changed by it.
+            sums: With the explanation: other columns, or logs changed
+                by it.
             scope: Blocks that the explanation is about, (b,).
             n_tests: Number of tests that it is the best of.
-            effort_scale: Factor from the effort after undoing the explanation to the
-                recorded one, by block and row, (b, r): errors are compared in the unit of the
-                latter.
-            validation: Cross-validation of the sums over single blocks, if it is known.
-            least_explained: Error that the explanation has to take away, over the rms effort.
+            effort_scale: Factor from the effort after undoing the
+                explanation to the recorded one, by block and row, (b,
+                r): errors are compared in the unit of the latter.
+            validation: Cross-validation of the sums over single blocks,
+                if it is known.
+            least_explained: Error that the explanation has to take
+                away, over the rms effort.
         """
         if validation is None:
             validation = cross_validate(sums, range(sums.n_columns))
@@ -419,7 +444,8 @@ class Baseline:
     ) -> Gain:
         """Return a gain of blocks with that of whole logs, or halves, left out of the fit.
 
-        They are not compared if blocks are not predicted better. Arguments as of `gain`.
+        They are not compared if blocks are not predicted better.
+        Arguments as of `gain`.
         """
         if not gain.blocks_better:
             return gain
@@ -447,9 +473,9 @@ class Baseline:
     ) -> tuple[float, float, float]:
         """Return mean and Student t of gains, and the threshold of t.
 
-        A fault in a part of the logs is tested on the blocks of that part and on all blocks,
-        because it spoils the prediction of the others too: two trials, of which the better
-        one counts.
+        A fault in a part of the logs is tested on the blocks of that
+        part and on all blocks, because it spoils the prediction of the
+        others too: two trials, of which the better one counts.
         """
         log = self.sums.log
         if scope.all():
@@ -472,15 +498,16 @@ def _without_loss_by_variance(
 ) -> FloatArray:
     """Return gains of logs (f,) without losses that the standard errors explain.
 
-    Logs that hardly determine a size predict the others worse with it than without it, although
-    it is true. Such a loss counts as no gain.
+    Logs that hardly determine a size predict the others worse with it
+    than without it, although it is true. Such a loss counts as no gain.
 
     Args:
         gain: Of each log, left out of the fit.
         before: Errors without the explanation.
         after: Errors with it.
-        variance: What the sums of squares are higher by on the average with the explanation,
-            because its size has a standard error, (f, r).
+        variance: What the sums of squares are higher by on the average
+            with the explanation, because its size has a standard error,
+            (f, r).
         floor: Squared error that is rounding, (f, r).
     """
     explained = LOSS_QUANTILE**2 * np.maximum(variance, 0.0)
@@ -525,7 +552,8 @@ def is_material(
     """Return whether an explanation changes an effort or a parameter enough to matter.
 
     Args:
-        change: Mean square of the change of each row's prediction, (r,).
+        change: Mean square of the change of each row's prediction,
+            (r,).
         power: Mean square of each row's effort, (r,).
         shift: Change of the parameters, (p,).
         values: Of the parameters, (p,).
@@ -547,8 +575,8 @@ def changes_enough(
         baseline: The model without it.
         sums: Of the model with it, whose columns are last.
         whole: Coefficients of all columns.
-        efforts_only: A change of the parameters does not count: what a robot file lacks has to
-            change an effort.
+        efforts_only: A change of the parameters does not count: what a
+            robot file lacks has to change an effort.
     """
     before = baseline.validation()
     change = np.zeros(sums.n_columns + 1)

@@ -13,14 +13,16 @@ from gough.core.blas import one_blas_thread
 from gough.fitting.cross_validation import UNIT_COLUMN_RIDGE, solve_normal_equations
 from gough.verdict.fitted_log import FittedLog
 
-# A block is at least so many correlation times of the gain long. Measured on a Delta and a five-bar
-# with homing errors: neighbouring gains then have a correlation of -0.2 to 0.1, with one 0.2 to
-# 0.35, with three -0.2.
+# A block is at least so many correlation times of the gain long.
+# Measured on a Delta and a five-bar with homing errors: neighbouring
+# gains then have a correlation of -0.2 to 0.1, with one 0.2 to 0.35,
+# with three -0.2.
 BLOCK_CORRELATION_TIMES = 2.0
 MAX_BLOCKS_PER_LOG = 24
 MAX_VERDICT_BLOCKS = 48  # of all logs together
 MIN_BLOCK_EQUATIONS = 5  # of a row, for its error in a block to count
-# Errors below this fraction of a row's rms effort are rounding: no explanation improves on them.
+# Errors below this fraction of a row's rms effort are rounding: no
+# explanation improves on them.
 ERROR_FLOOR = 1e-4
 WEIGHT_ITERATIONS = 3  # of the row weights
 
@@ -28,13 +30,15 @@ WEIGHT_ITERATIONS = 3  # of the row weights
 def block_labels(logs: Sequence[FittedLog], *, of_motion: bool = False) -> list[IntArray]:
     """Return the block of each sample of the regressions, numbered over all logs, (t,) each.
 
-    Where a motion repeats, errors of model and rounding repeat as well, and blocks of
-    different periods would be the same data. A block is then an interval of the phase, over
-    all periods together, whether they were averaged or not.
+    Where a motion repeats, errors of model and rounding repeat as well,
+    and blocks of different periods would be the same data. A block is
+    then an interval of the phase, over all periods together, whether
+    they were averaged or not.
 
     Args:
         logs: The logs.
-        of_motion: Blocks as long as a residual that is correlated like the motion asks for.
+        of_motion: Blocks as long as a residual that is correlated like
+            the motion asks for.
     """
     most = max(2, min(MAX_BLOCKS_PER_LOG, MAX_VERDICT_BLOCKS // len(logs)))
     labels = []
@@ -63,7 +67,8 @@ def block_labels(logs: Sequence[FittedLog], *, of_motion: bool = False) -> list[
 def select_columns(grams: FloatArray, columns: Sequence[int]) -> FloatArray:
     """Return Gram matrices of some columns, in the given order, (..., k, k).
 
-    Most often the first ones are those of the model, which are copied in one piece.
+    Most often the first ones are those of the model, which are copied
+    in one piece.
     """
     n_same = 0
     while n_same < len(columns) and columns[n_same] == n_same:
@@ -80,8 +85,8 @@ def select_columns(grams: FloatArray, columns: Sequence[int]) -> FloatArray:
 class BlockSums:
     """Gram matrices of [W S y] by block and row: parameters, columns of faults, effort.
 
-    Columns have numbers and no names, unlike those of `BlockStatistics`; see
-    docs/decisions/008-sums-of-faults.md.
+    Columns have numbers and no names, unlike those of
+    `BlockStatistics`; see docs/decisions/008-sums-of-faults.md.
     """
 
     grams: FloatArray  # (b, r, c, c)
@@ -137,7 +142,8 @@ class BlockSums:
         """Return the sums with those of some logs, by number, in the place of their blocks.
 
         Args:
-            changed: Sums of single logs, whose blocks have the same numbers.
+            changed: Sums of single logs, whose blocks have the same
+                numbers.
             labels: Block of each sample, (t,) of each log.
         """
         grams = self.grams.copy()
@@ -172,8 +178,10 @@ def block_sums(
 
     Args:
         logs: The logs.
-        labels: Block of each sample, (t,) of each log; those of a log are in no other.
-        columns: Columns of faults at the samples of the regressions, (t, r, k) of each log.
+        labels: Block of each sample, (t,) of each log; those of a log
+            are in no other.
+        columns: Columns of faults at the samples of the regressions,
+            (t, r, k) of each log.
     """
     n_blocks = max(int(label.max()) for label in labels) + 1
     names = logs[0].fitted.base.names
@@ -207,9 +215,10 @@ def block_sums(
 def expected_squares(sums: BlockSums, noise: FloatArray) -> FloatArray:
     """Return the squared errors of blocks left out that noise alone causes in a true model, (r,).
 
-    sum_b (n_b s^2 + tr(G_b C_b)), with C_b the covariance of the parameters without block b:
-    noise also enters the parameters that predict the block. A block that the others do not
-    determine counts twice its noise.
+    sum_b (n_b s^2 + tr(G_b C_b)), with C_b the covariance of the
+    parameters without block b: noise also enters the parameters that
+    predict the block. A block that the others do not determine counts
+    twice its noise.
 
     Args:
         sums: The equations.
@@ -235,9 +244,11 @@ def expected_squares(sums: BlockSums, noise: FloatArray) -> FloatArray:
 class CrossValidation:
     """Errors of a model on blocks it was not fitted to."""
 
-    squares: FloatArray  # squared errors by block and row, (f, r); f folds of blocks
+    # squared errors by block and row, (f, r); f folds of blocks
+    squares: FloatArray
     n_valid: IntArray  # equations behind them, (f, r)
-    coefficients: FloatArray  # of the chosen columns, fitted without each fold, (f, k)
+    # of the chosen columns, fitted without each fold, (f, k)
+    coefficients: FloatArray
     whole: FloatArray  # of the chosen columns, fitted to all blocks, (k,)
     weights: FloatArray  # of the rows, (r,)
 
@@ -314,8 +325,9 @@ def fold_prediction_variance(
 ) -> FloatArray:
     """Return the sum of the variance of predicting a fold of blocks from the others, (r,).
 
-    sum_t w_t^T C w_t, C the covariance of the coefficients by a jackknife over the other blocks;
-    zero if there are less than two of them.
+    sum_t w_t^T C w_t, C the covariance of the coefficients by a
+    jackknife over the other blocks; zero if there are less than two of
+    them.
 
     Args:
         sums: The equations.

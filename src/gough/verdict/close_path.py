@@ -8,10 +8,12 @@ from gough.core.arrays import FloatArray
 from gough.core.errors import LoopNotClosed
 from gough.engine import Model
 
-# Longest move of a motor between two samples of a path that Newton's method follows. [rad or
-# lengths of the robot]
+# Longest move of a motor between two samples of a path that Newton's
+# method follows. [rad or lengths of the robot]
 MAX_PATH_STEP = 0.1
-MAX_PATH_STEPS = 10_000  # beside the samples: positions in a wrong unit are not followed for ever
+# beside the samples: positions in a wrong unit are not followed for
+# ever
+MAX_PATH_STEPS = 10_000
 
 
 def close_along_path(model: Model, position: FloatArray, near: FloatArray | None) -> FloatArray:
@@ -20,8 +22,8 @@ def close_along_path(model: Model, position: FloatArray, near: FloatArray | None
     Args:
         model: The robot.
         position: Independent motor positions. [m or rad]
-        near: Configurations on the branch to follow, (t, n); by default that of the
-            reference configuration.
+        near: Configurations on the branch to follow, (t, n); by default
+            that of the reference configuration.
     """
     scale = model.kinematics.step_scale("actuated")
     move = (np.abs(np.diff(position, axis=0)) / scale).max(axis=1, initial=0.0)

@@ -23,7 +23,8 @@ from gough.verdict.stage import Stage
 GAUSS_NEWTON_STEPS = 8
 GAUSS_NEWTON_TOLERANCE = 0.1  # standard errors of the size
 MIN_SIZE_T = 3.0  # size over its standard error
-MAX_SIZE_RATIO = 2.0  # between the size that is estimated and the one that the signals show
+# between the size that is estimated and the one that the signals show
+MAX_SIZE_RATIO = 2.0
 
 
 def guessed(
@@ -58,8 +59,9 @@ def first_order(
 ) -> Explanation | None:
     """Return a candidate with its size to first order, if blocks are predicted better with it.
 
-    Its gain is that of blocks: whole logs are not compared yet. One that is too small to matter
-    is no cause by itself, but may be the better explanation of what another one explains.
+    Its gain is that of blocks: whole logs are not compared yet. One
+    that is too small to matter is no cause by itself, but may be the
+    better explanation of what another one explains.
 
     Args:
         stage: The logs as corrected so far.
@@ -156,7 +158,8 @@ def refined(stage: Stage, explanation: Explanation, n_tests: int) -> Explanation
 
     Args:
         stage: The logs as corrected so far.
-        explanation: The fault with its size to first order, or a guess of it.
+        explanation: The fault with its size to first order, or a guess
+            of it.
         n_tests: Number of tests that it is the best of.
     """
     undone = _gauss_newton(stage, explanation)
@@ -172,8 +175,9 @@ def refined(stage: Stage, explanation: Explanation, n_tests: int) -> Explanation
 def _gauss_newton(stage: Stage, explanation: Explanation) -> _Undone | None:
     """Undo a fault in steps until nothing of it remains; a step that leaves more is halved.
 
-    The gain is no measure of a step: the model has the column of what remains. None if the loops
-    do not close at any size, or if a relative size grows beyond what a derivative describes.
+    The gain is no measure of a step: the model has the column of what
+    remains. None if the loops do not close at any size, or if a
+    relative size grows beyond what a derivative describes.
     """
     fault = explanation.fault
     assert isinstance(fault, Fault)

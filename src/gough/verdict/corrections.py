@@ -50,7 +50,8 @@ class Correction(NamedTuple):
     """How the descriptions of signals are changed so that a log is read without a fault."""
 
     kinds: Sequence[str]  # of the signals that the fault is about
-    change: Callable[[Signal, float], Signal]  # a signal, corrected by the size of the fault
+    # a signal, corrected by the size of the fault
+    change: Callable[[Signal, float], Signal]
 
 
 CORRECTIONS: dict[str, Correction] = {}
@@ -64,8 +65,10 @@ def register_correction(
 
     Args:
         fault: Its name.
-        kinds: Of the signals that it is about: position, velocity, effort, current, ...
-        change: Function of a signal of the description and the size of the fault.
+        kinds: Of the signals that it is about: position, velocity,
+            effort, current, ...
+        change: Function of a signal of the description and the size of
+            the fault.
     """
     CORRECTIONS[fault] = Correction(kinds, change)
 
@@ -98,8 +101,10 @@ def corrected_description(
     express.
 
     Args:
-        faults: From a diagnosis; what cannot be distinguished is not corrected.
-        gains: Drive gains by motor, for offsets of efforts that are recorded as currents.
+        faults: From a diagnosis; what cannot be distinguished is not
+            corrected.
+        gains: Drive gains by motor, for offsets of efforts that are
+            recorded as currents.
     """
     done = []
     for fault in faults:

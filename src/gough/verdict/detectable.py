@@ -39,12 +39,16 @@ from gough.verdict.screen import Screen
 from gough.verdict.stage import Stage
 
 NOTICED_PROBABILITY = 0.95
-# Fraction of the error above noise that a fault has to explain to be named as its cause.
+# Fraction of the error above noise that a fault has to explain to be
+# named as its cause.
 EXPLAINED_FRACTION = 0.8
-SIZE_STEPS = 60  # of the search for the smallest size, each 1.25 times the one before
+# of the search for the smallest size, each 1.25 times the one before
+SIZE_STEPS = 60
 SIZE_RATIO = 1.25
-MAX_LIMITS = {"1": 0.5, "rad": 0.5}  # larger sizes are not described by a derivative
-MIN_VISIBLE_FRACTION = 1e-4  # of a fault's effort that the parameters do not absorb
+# larger sizes are not described by a derivative
+MAX_LIMITS = {"1": 0.5, "rad": 0.5}
+# of a fault's effort that the parameters do not absorb
+MIN_VISIBLE_FRACTION = 1e-4
 
 
 def smallest_noticed(
@@ -52,22 +56,26 @@ def smallest_noticed(
 ) -> tuple[float, FloatArray]:
     """Return the size that would be noticed in 95 of 100 cases, and what absorbs it.
 
-    A fault of size s adds s S to the recorded effort. The model with the fault predicts the
-    blocks as well as before; the error of the model without it is a known quadratic in s.
-    The size is the smallest that is noticed with either sign, because an error of the model may
-    look like the fault with one of them; of a fault with several sizes, as a tilt about two
-    axes, that of the size which is seen worst.
+    A fault of size s adds s S to the recorded effort. The model with
+    the fault predicts the blocks as well as before; the error of the
+    model without it is a known quadratic in s. The size is the smallest
+    that is noticed with either sign, because an error of the model may
+    look like the fault with one of them; of a fault with several sizes,
+    as a tilt about two axes, that of the size which is seen worst.
 
     Args:
         stage: The logs.
         candidate: The fault.
         sums: With the columns of the fault last.
         trials: Number of tests that the fault has to be the best of.
-        noise: Error of each row that noise causes, over its rms effort, (r,).
+        noise: Error of each row that noise causes, over its rms effort,
+            (r,).
 
     Returns:
-        The size, infinite if the parameters absorb the fault or if it would have to exceed
-        the recorded effort, and the change of the parameters by a unit of it, (p,).
+        The size, infinite if the parameters absorb the fault or if it
+            would have to exceed
+        the recorded effort, and the change of the parameters by a unit
+            of it, (p,).
     """
     n_model = sums.n_columns - len(candidate.columns)
     limits = []
@@ -144,9 +152,10 @@ class _Effect:
     ) -> bool:
         """Return whether the verdict notices a size in 95 of 100 cases.
 
-        A size that is estimated too small by the normal deviate of 95 % has to matter, has to
-        explain most of the error, and has to pass the test of the gain or of the size. Or its
-        error alone is too large for a model that is `ok`.
+        A size that is estimated too small by the normal deviate of 95 %
+        has to matter, has to explain most of the error, and has to pass
+        the test of the gain or of the size. Or its error alone is too
+        large for a model that is `ok`.
         """
         wanted = normal_quantile(NOTICED_PROBABILITY)
         smaller = np.sign(size) * max(abs(size) - wanted * self.std, 0.0)
@@ -231,13 +240,15 @@ def detection_limits(
 ) -> tuple[Limit, ...]:
     """Return the smallest noticed size of the faults that `not noticed` lists, at every place.
 
-    With a fault the residual is correlated like the motion, and blocks are as long as that asks
-    for.
+    With a fault the residual is correlated like the motion, and blocks
+    are as long as that asks for.
 
     Args:
         screen: The logs, with all candidates.
-        trials: Number of explanations that are tried if a fault is visible.
-        noise: Error of each row that noise causes, over its rms effort, (r,); all of it by default.
+        trials: Number of explanations that are tried if a fault is
+            visible.
+        noise: Error of each row that noise causes, over its rms effort,
+            (r,); all of it by default.
     """
     labels = block_labels(screen.stage.original.logs, of_motion=True)
     stage = Stage(screen.stage.original, labels, screen.stage.accepted, screen.stage.evidence)
@@ -291,7 +302,8 @@ def limits_notice(
         limits: The smallest noticed size of each fault at each place.
         faults: All faults that were tried.
         named: Faults that the logs did show; nothing is said of them.
-        unnoticed: Faults without a size that the logs would not show, in words.
+        unnoticed: Faults without a size that the logs would not show,
+            in words.
     """
     worst: dict[str, Limit] = {}
     for limit in limits:

@@ -50,16 +50,19 @@ from gough.verdict.screen import Screen
 from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 
-# Motion in which nothing has to be filtered has a cut-off up to an octave below the highest.
+# Motion in which nothing has to be filtered has a cut-off up to an
+# octave below the highest.
 UNFILTERED_RATIO = 2.1
 # Rules that say that no fault was found, or which the logs do not show.
 NO_FAULT_RULES = ("unexplained", "not noticed")
 LOOP_TEST_SAMPLES = 12  # of a log, to see whether its loops close at all
-MIN_TIME_UNIT = 10.0  # factor: logs at twice their speed can be processed as well
-# A second fault that lets loops close must leave so many times the error of the first one, or
-# both are named.
+# factor: logs at twice their speed can be processed as well
+MIN_TIME_UNIT = 10.0
+# A second fault that lets loops close must leave so many times the
+# error of the first one, or both are named.
 CLEARLY_WORSE = 1.25
-OTHER_FACTORS = (0.8, 1.25)  # on the factor of a unit, which does clearly better if it is right
+# on the factor of a unit, which does clearly better if it is right
+OTHER_FACTORS = (0.8, 1.25)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +91,11 @@ def diagnose(
 ) -> Diagnosis:
     """Find faults in logs and robot file: names, sizes with standard errors, what to change.
 
-    Every explanation is accepted by one rule: it predicts parts of the logs that it was not
-    fitted to better, beyond chance (docs/diagnosis.md). Logs that cannot be processed are tried
-    with signs, channels and units of the positions changed if their loops do not close, and with
-    another unit of the times otherwise.
+    Every explanation is accepted by one rule: it predicts parts of the
+    logs that it was not fitted to better, beyond chance
+    (docs/diagnosis.md). Logs that cannot be processed are tried with
+    signs, channels and units of the positions changed if their loops do
+    not close, and with another unit of the times otherwise.
 
     Args:
         model: The robot.
@@ -126,10 +130,11 @@ def with_time_unit(
 ) -> Diagnosis:
     """Return a diagnosis with a wrong unit of the times, if that explains an unexplained error.
 
-    With times that are far too long, accelerations have no effect, and nothing has to be
-    filtered: the cut-off is among the highest that are tried. The search for faults keeps this
-    cut-off, with which noise hides the effort at the right pace; so the logs are processed anew
-    here.
+    With times that are far too long, accelerations have no effect, and
+    nothing has to be filtered: the cut-off is among the highest that
+    are tried. The search for faults keeps this cut-off, with which
+    noise hides the effort at the right pace; so the logs are processed
+    anew here.
 
     Args:
         diagnosis: Without the unit.
@@ -221,8 +226,8 @@ def explain_unusable_logs(
 ) -> GoughError:
     """Return the error of logs that cannot be processed, with the fault that explains it.
 
-    Its `notices` are those of the fault. The same error is returned if no fault of positions or
-    times does.
+    Its `notices` are those of the fault. The same error is returned if
+    no fault of positions or times does.
     """
     logs = as_recordings(recordings)
     others = [] if held_out is None else as_recordings(held_out, "held_out")
@@ -268,8 +273,9 @@ def _enabling_fault(
     alike = [each.fault for each in fits[1:] if each.error < CLEARLY_WORSE * fits[0].error]
     if any((each.name, each.place) == (best.name, best.place) for each in alike):
         return None
-    # motions that are small enough close any loop, and offsets and friction explain much of
-    # their efforts: a unit has to do better than other factors
+    # motions that are small enough close any loop, and offsets and
+    # friction explain much of their efforts: a unit has to do better
+    # than other factors
     for neighbour in _other_factors(best, model):
         fit = _fit_without(neighbour, model, logs, others, settings)
         if fit is not None and fit.error < CLEARLY_WORSE * fits[0].error:
@@ -340,8 +346,8 @@ def _other_factors(fault: DiscreteFault, model: Model) -> list[DiscreteFault]:
 def _faults_that_may_enable(model: Model, wrong_times: bool) -> list[DiscreteFault]:
     """Return the faults that may keep logs from being processed.
 
-    Loops that do not close have wrong positions; logs that cannot be filtered may have times in
-    another unit.
+    Loops that do not close have wrong positions; logs that cannot be
+    filtered may have times in another unit.
     """
     if not wrong_times:
         return [fault for fault in discrete_faults(model.mechanism) if fault.changes_positions]

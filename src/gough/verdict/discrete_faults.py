@@ -20,7 +20,8 @@ CLOCK_FACTORS = (2.0, 60.0, 1000.0)
 CLOCK_UNIT = "clock unit"
 LENGTH_FACTORS = (1000.0, 0.001)
 ANGLE_FACTORS = (180 / np.pi, np.pi / 180, 2 * np.pi, 1 / (2 * np.pi))
-# Motors may leave the limits of the robot file by this fraction of their range.
+# Motors may leave the limits of the robot file by this fraction of
+# their range.
 LIMIT_MARGIN = 0.2
 FREE_TURNS = 5  # to either side of a revolute joint without limits
 
@@ -76,7 +77,8 @@ def position_units(mechanism: Mechanism, ratio: float = 1.0) -> Iterator[Discret
 
     Args:
         mechanism: The robot.
-        ratio: Factor on all of them, to see whether a unit does better than another factor.
+        ratio: Factor on all of them, to see whether a unit does better
+            than another factor.
     """
     names = mechanism.actuated
     for unit in dict.fromkeys(mechanism.joint(name).unit for name in names):

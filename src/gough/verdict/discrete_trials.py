@@ -18,7 +18,8 @@ from gough.verdict.explanation import Explanation
 from gough.verdict.shorter_logs import with_some_samples
 from gough.verdict.stage import Stage
 
-# Error above noise, over the effort, from which signs, channels and units are tried.
+# Error above noise, over the effort, from which signs, channels and
+# units are tried.
 MIN_DISCRETE_ERROR = 0.02
 DISCRETE_SAMPLES = 1200  # of all logs together
 MAX_ON_ALL_SAMPLES = 6  # discrete faults that are compared on all samples
@@ -28,7 +29,8 @@ class _Changed(NamedTuple):
     """The sums of one log without a fault, and with it on the same equations."""
 
     without: BlockSums
-    with_fault: BlockSums | None  # None if its equations are those of the log as it is
+    # None if its equations are those of the log as it is
+    with_fault: BlockSums | None
 
 
 class DiscreteTrials:
@@ -148,9 +150,10 @@ def on_all_samples(
 ) -> list[Explanation]:
     """Return discrete explanations with gains of all samples where these can be compared.
 
-    A thinned log is not averaged, so its noise is higher and gains are lower than those of
-    continuous faults. Faults of positions change which equations are valid: their gains
-    are not compared, but they have to lower the error of all samples too.
+    A thinned log is not averaged, so its noise is higher and gains are
+    lower than those of continuous faults. Faults of positions change
+    which equations are valid: their gains are not compared, but they
+    have to lower the error of all samples too.
 
     Args:
         stage: The logs as corrected so far.

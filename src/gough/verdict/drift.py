@@ -16,7 +16,8 @@ MIN_PERIODS = 2
 MIN_TREND_PERIODS = 4
 MIN_DRIFT = 0.01  # change of an effort over a log that matters
 PHASE_INTERVALS = 8  # of a period, in each of which a gain has to be the same
-UNIFORM_RANGE = float(np.sqrt(12))  # range of evenly distributed values over their deviation
+# range of evenly distributed values over their deviation
+UNIFORM_RANGE = float(np.sqrt(12))
 
 
 def drifting_efforts(processed: Sequence[ProcessedLog]) -> list[NamedFault]:
@@ -50,8 +51,8 @@ def _gains(periods: FloatArray) -> FloatArray:
 def _trend(periods: FloatArray) -> tuple[float, float, float]:
     """Return relative change over all periods, its standard error, and the chance of it.
 
-    g_k = tau_k . tau / tau . tau of period k with the mean period tau, and a line through
-    g_1 ... g_n.
+    g_k = tau_k . tau / tau . tau of period k with the mean period tau,
+    and a line through g_1 ... g_n.
 
     Args:
         periods: Effort of each period, (n, t).
@@ -72,15 +73,17 @@ def _trend(periods: FloatArray) -> tuple[float, float, float]:
 def _wander(periods: FloatArray) -> tuple[float, float, float]:
     """Return the range of the gains of periods, its standard error, and the chance of it.
 
-    A gain is in phase with the mean period in every harmonic h, and stationary noise has as much
-    power in phase as out of phase. What differs between the periods out of phase gives
-    therefore the variance of the gains that noise causes,
+    A gain is in phase with the mean period in every harmonic h, and
+    stationary noise has as much power in phase as out of phase. What
+    differs between the periods out of phase gives therefore the
+    variance of the gains that noise causes,
 
         V = sum_h |T_h|^4 v_h / (sum_h |T_h|^2)^2,    v_h = sum_k Im(D_kh / T_h)^2 / (n - 1),
 
-    T_h the harmonics of the mean period and D_kh those of a period's deviation from it. The
-    variance of the gains over V is compared with F; the degrees of freedom of V are those of
-    Welch and Satterthwaite. The range is that of evenly distributed gains.
+    T_h the harmonics of the mean period and D_kh those of a period's
+    deviation from it. The variance of the gains over V is compared with
+    F; the degrees of freedom of V are those of Welch and Satterthwaite.
+    The range is that of evenly distributed gains.
 
     Args:
         periods: Effort of each period, (n, t).
@@ -104,11 +107,13 @@ def _wander(periods: FloatArray) -> tuple[float, float, float]:
 def _chance_of_equal_gains(periods: FloatArray) -> float:
     """Return the chance that gains differ as much between periods as inside them.
 
-    A gain is the same in all intervals b of a period, an outlier is in one of them. With
-    x_kb = sum_b d_k tau / sqrt(P_b), P_b = sum_b tau^2, of the deviation d_k of period k from
-    the mean period tau, the gain of a period is sum_b x_kb sqrt(P_b) / sum_b P_b. Its square is
-    compared with that of what remains of x_kb, by F. Each interval is left out once, as one
-    outlier may decide on the gain; the largest chance is returned.
+    A gain is the same in all intervals b of a period, an outlier is in
+    one of them. With x_kb = sum_b d_k tau / sqrt(P_b), P_b = sum_b
+    tau^2, of the deviation d_k of period k from the mean period tau,
+    the gain of a period is sum_b x_kb sqrt(P_b) / sum_b P_b. Its square
+    is compared with that of what remains of x_kb, by F. Each interval
+    is left out once, as one outlier may decide on the gain; the largest
+    chance is returned.
 
     Args:
         periods: Effort of each period, (n, t).

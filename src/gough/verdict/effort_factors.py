@@ -20,7 +20,8 @@ MIN_SCALE_CHANGE = 0.02  # relative: smaller effort scales are not refined
 # An effort scale is searched between these factors, of either sign.
 FACTOR_RANGE = (1e-4, 1e4)
 FACTOR_GRID = 33
-# Each refinement narrows the interval about the best factor by (FACTORS_PER_REFINEMENT - 1) / 2.
+# Each refinement narrows the interval about the best factor by
+# (FACTORS_PER_REFINEMENT - 1) / 2.
 REFINEMENTS = 8
 FACTORS_PER_REFINEMENT = 11
 
@@ -28,9 +29,10 @@ FACTORS_PER_REFINEMENT = 11
 def effort_factor(sums: BlockSums, row: int, scope: BoolArray) -> float:
     """Return the factor on the effort of one row with which all rows agree best.
 
-    The squared errors of the recorded efforts, each row relative to its own power, with the
-    prediction of that row multiplied by the factor inside the scope. Searched on a
-    logarithmic grid of both signs, then refined.
+    The squared errors of the recorded efforts, each row relative to its
+    own power, with the prediction of that row multiplied by the factor
+    inside the scope. Searched on a logarithmic grid of both signs, then
+    refined.
     """
     chosen = [*range(sums.n_columns), sums.n_columns]
     grams = select_columns(sums.grams, chosen)
@@ -117,8 +119,9 @@ def better_factors(stage: Stage, guesses: Sequence[Explanation], n_tests: int) -
 def _predicts_better(stage: Stage, guess: Explanation) -> bool:
     """Return whether an effort divided by the guessed factor predicts better.
 
-    The sums show it, without undoing the factor on the logs: refining the size costs a hundred
-    times as much, and of guesses that do not predict better none did with a refined size.
+    The sums show it, without undoing the factor on the logs: refining
+    the size costs a hundred times as much, and of guesses that do not
+    predict better none did with a refined size.
     """
     row = stage.evidence.model.rows.index(guess.place)
     factor = float(1 + guess.size[0])

@@ -9,7 +9,9 @@ from gough.verdict.explanation import Explanation
 from gough.verdict.robot_file import prior_of
 from gough.verdict.stage import Stage
 
-NEGATIVE_VALUE_T = 3.0  # standard errors by which a value has to be below the least physical one
+# standard errors by which a value has to be below the least physical
+# one
+NEGATIVE_VALUE_T = 3.0
 
 
 def best_group(
@@ -17,13 +19,14 @@ def best_group(
 ) -> tuple[Explanation, ...]:
     """Return the best explanation and those that predict alike or better, the simplest first.
 
-    Empty if none of these matters: what predicts clearly worse is not the cause of an error
-    that something too small to matter explains.
+    Empty if none of these matters: what predicts clearly worse is not
+    the cause of an error that something too small to matter explains.
 
     Args:
         explanations: At least one of them is accepted.
         stage: The logs as corrected so far.
-        smooth: The same with less noise of the positions; None if there cannot be less.
+        smooth: The same with less noise of the positions; None if there
+            cannot be less.
     """
     ranked = sorted(explanations, key=lambda each: -each.gain.total)
     best = next(each for each in ranked if each.gain.beyond_chance and each.gain.better)
@@ -52,8 +55,8 @@ def _predict_alike(
 def _physical(group: Sequence[Explanation], stage: Stage) -> list[Explanation]:
     """Return those of a group with which no mass, inertia or friction is negative, or all.
 
-    Flipping the effort of one motor or those of all others predicts alike; with one of
-    them the robot has negative masses.
+    Flipping the effort of one motor or those of all others predicts
+    alike; with one of them the robot has negative masses.
     """
     if len(group) < 2 or not any(each.turns_efforts for each in group):
         return list(group)

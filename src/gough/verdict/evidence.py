@@ -20,7 +20,8 @@ from gough.verdict.fitted_model import FittedModel
 from gough.verdict.noise import NOISE_BANDS, NoisePower, mean_noise_power
 from gough.verdict.shorter_logs import averaged
 
-MAX_VERDICT_SAMPLES = 8000  # of all logs together; longer ones are averaged over neighbours
+# of all logs together; longer ones are averaged over neighbours
+MAX_VERDICT_SAMPLES = 8000
 MIN_VERDICT_SAMPLES = 200  # of a log, however many there are
 
 
@@ -76,8 +77,8 @@ class Evidence:
     def least_noise_power(self) -> FloatArray:
         """Return the least noise power that the rows of all logs can have, zero if unknown, (r,).
 
-        Of decimated logs that hold nothing above the motion, it is that of the residual before
-        decimation.
+        Of decimated logs that hold nothing above the motion, it is that
+        of the residual before decimation.
         """
         power = self.noise_power()
         if power is not None:

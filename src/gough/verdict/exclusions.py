@@ -17,10 +17,11 @@ from gough.processing.valid_equations import (
 )
 from gough.verdict.fitted_log import FittedLog
 
-# Equations so near to a velocity reversal are left out: a delay moves the jump of friction, and
-# no derivative describes that. [s]
+# Equations so near to a velocity reversal are left out: a delay moves
+# the jump of friction, and no derivative describes that. [s]
 REVERSAL_GUARD = 0.02
-JUMP_GUARD = 2.0  # the same for jumps of positions, over the cut-off of their low-pass
+# the same for jumps of positions, over the cut-off of their low-pass
+JUMP_GUARD = 2.0
 # Joints below this fraction of their top speed are near a reversal.
 SLOW_FRACTION = 0.02
 # Fraction of a row's valid equations that has to remain after that.
@@ -30,7 +31,8 @@ MIN_GUARDED_FRACTION = 0.5
 def equations_at_speed(model: Model, motion: Motion) -> BoolArray:
     """Return the equations in which no joint with Coulomb friction is near a reversal, (t, r).
 
-    There the sign of a velocity is uncertain, and friction has not built up.
+    There the sign of a velocity is uncertain, and friction has not
+    built up.
     """
     joints = joints_with_friction(model, Processing())
     speed = np.abs(motion.qd[:, joints])
@@ -49,7 +51,8 @@ def guarded(valid: BoolArray, mask: BoolArray) -> BoolArray:
 def away_from_reversals(log: FittedLog) -> FittedLog:
     """Return the log without equations near velocity reversals (see `REVERSAL_GUARD`).
 
-    Decimated logs are low-passed there, and a row keeps at least half of its equations.
+    Decimated logs are low-passed there, and a row keeps at least half
+    of its equations.
     """
     if log.decimation > 1 or len(log.regression) != len(log.motion):
         return log
@@ -64,8 +67,8 @@ def away_from_reversals(log: FittedLog) -> FittedLog:
 def away_from_reversals_of(log: FittedLog, other: FittedLog) -> FittedLog:
     """Return the log with the equations that are valid here and in another form of it.
 
-    Where undoing a fault moves velocity reversals, equations with a joint that is slow
-    here are left out.
+    Where undoing a fault moves velocity reversals, equations with a
+    joint that is slow here are left out.
     """
     mask = guarded(other.regression.valid, equations_at_speed(log.model, log.motion))
     return replace(log, regression=replace(log.regression, mask=mask))

@@ -26,7 +26,8 @@ class Explanation:
     size: FloatArray  # (k,); empty for a discrete fault without a factor
     std: FloatArray  # standard errors of the size, (k,)
     gain: Gain  # how much better left-out blocks are predicted with it
-    gain_with_less_noise: Gain | None = None  # the same at a lower cut-off, if it was computed
+    # the same at a lower cut-off, if it was computed
+    gain_with_less_noise: Gain | None = None
 
     @property
     def name(self) -> str:
@@ -99,7 +100,8 @@ def corrected(
     Args:
         evidence: The logs as they were.
         explanations: The faults.
-        before: The logs with all faults but the last undone, if they are known.
+        before: The logs with all faults but the last undone, if they
+            are known.
     """
     if not any(each.can_be_undone for each in explanations):
         return evidence

@@ -1,12 +1,14 @@
 """The registry of faults: what each does to a log, how to undo it, what to change in which file.
 
-A fault of the recording is given by `undo`: the motor signals without it. Its effect on the
-efforts for small sizes s follows by differentiation,
+A fault of the recording is given by `undo`: the motor signals without
+it. Its effect on the efforts for small sizes s follows by
+differentiation,
 
     column = D dm/ds - de/ds,    D = d effort / d (position, velocity, acceleration, gravity),
 
-with the motion m and the effort e that undoing changes. What a model lacks (a term, a
-payload, another geometry) is given by its columns themselves.
+with the motion m and the effort e that undoing changes. What a model
+lacks (a term, a payload, another geometry) is given by its columns
+themselves.
 """
 
 from __future__ import annotations
@@ -34,16 +36,20 @@ CLOCK_FAULT = "clock"
 EFFORT_SCALE = "effort scale"
 PAYLOAD_FAULT = "payload"
 DIFFERENCE_STEP = 1e-6  # of sizes, for the derivative of `undo`
-# Speeds of Stribeck friction that are tried, as fractions of a joint's top speed.
+# Speeds of Stribeck friction that are tried, as fractions of a joint's
+# top speed.
 STRIBECK_SPEEDS = (0.02, 0.06, 0.2)
-# Times over which friction builds up after a reversal that are tried. [s]
+# Times over which friction builds up after a reversal that are tried.
+# [s]
 MEMORY_TIMES = (0.03, 0.1)
 # A low-pass shorter than so many samples looks the same as a delay.
 MIN_LAG_SAMPLES = 5.5
-# A controller subtracts the weight, not a few per cent of it; the robot file may give twice of it.
+# A controller subtracts the weight, not a few per cent of it; the robot
+# file may give twice of it.
 LEAST_COMPENSATION = 0.4
 MOST_COMPENSATION = 2.5
-MAX_RELATIVE_SIZE = 0.5  # of a scale that a derivative describes; beyond it is a unit
+# of a scale that a derivative describes; beyond it is a unit
+MAX_RELATIVE_SIZE = 0.5
 
 Scope = Literal["all logs", "one log"]
 Undo = Callable[[FittedLog, MotorSignals, str, FloatArray], MotorSignals]
@@ -55,29 +61,42 @@ class Fault:
     """Something that may be wrong with a log or a robot file."""
 
     name: str  # also the rule of its notice
-    places: Callable[[Evidence], Sequence[str]]  # motors, joints, logs it can sit at
+    # motors, joints, logs it can sit at
+    places: Callable[[Evidence], Sequence[str]]
     text: str  # with {place}, {size}, {axis}, {pitch}
-    advice: str  # with {place}, {size} (SI), {factor} = 1 + size, {gravity}, {pitch}, ...
-    # of the size, with {position} and {effort} of the joint; or for prismatic and revolute joints
+    # with {place}, {size} (SI), {factor} = 1 + size, {gravity},
+    # {pitch}, ...
+    advice: str
+    # of the size, with {position} and {effort} of the joint; or for
+    # prismatic and revolute joints
     unit: str | tuple[str, str] = "1"
     undo: Undo | None = None  # the signals without a fault of some size
-    columns: Columns | None = None  # derivative of the recorded effort by the size, (t, r[, k])
+    # derivative of the recorded effort by the size, (t, r[, k])
+    columns: Columns | None = None
     n_sizes: int = 1  # numbers in a size of `undo`
     scopes: tuple[Scope, ...] = ("all logs", "one log")  # where it is tried
-    n_decisive: int | None = None  # first numbers of a size, one of which has to be determined
+    # first numbers of a size, one of which has to be determined
+    n_decisive: int | None = None
     positive: bool = False  # no robot has a size below zero
-    min_samples: float = 0.0  # smaller sizes, in samples, look the same as other faults
-    max_size: float | None = None  # larger ones are not described by a derivative
+    # smaller sizes, in samples, look the same as other faults
+    min_samples: float = 0.0
+    # larger ones are not described by a derivative
+    max_size: float | None = None
     least_size: float = 0.0  # nobody makes a smaller fault of this kind
-    # relative error of a size that is found to first order and not refined
+    # relative error of a size that is found to first order and not
+    # refined
     first_order_error: float = 0.0
-    # how the notice `not noticed` calls it, with its smallest noticed size; empty if it does not
+    # how the notice `not noticed` calls it, with its smallest noticed
+    # size; empty if it does not
     unnoticed: str = ""
     in_robot_file: bool = False  # the model lacks something, the log is right
-    # number of the only log it can be in, with beginning and end of the part it is in [s]
+    # number of the only log it can be in, with beginning and end of the
+    # part it is in [s]
     segment: tuple[int, float, float] | None = None
-    near_size: float | None = None  # size that the signals themselves show; half to twice it
-    # how many shapes were searched for the columns, by evidence and place
+    # size that the signals themselves show; half to twice it
+    near_size: float | None = None
+    # how many shapes were searched for the columns, by evidence and
+    # place
     searched: Callable[[Evidence, str], int] = field(default=lambda evidence, place: 1)
 
     def can_be_in(self, log: int) -> bool:
@@ -323,8 +342,9 @@ def fraction_of_log(log: FittedLog) -> FloatArray:
 def drift_columns(log: FittedLog, place: str) -> FloatArray:
     """Return Coulomb and viscous friction of a joint growing along the log, (t, r, 4).
 
-    The first two sizes are the growth from beginning to end, the others the difference of
-    this log's mean friction from that of other logs. Averaged periods show no growth.
+    The first two sizes are the growth from beginning to end, the others
+    the difference of this log's mean friction from that of other logs.
+    Averaged periods show no growth.
     """
     state = log.joint_state(place)
     fraction = fraction_of_log(log)
@@ -335,9 +355,9 @@ def drift_columns(log: FittedLog, place: str) -> FloatArray:
 def common_drift(log: FittedLog, place: str) -> FloatArray:
     """Return the friction of all joints changing along the log, (t, r, 3).
 
-    The first size is the growth from beginning to end, over the friction that was
-    identified; then its curvature, and the difference of this log's mean friction from that
-    of other logs.
+    The first size is the growth from beginning to end, over the
+    friction that was identified; then its curvature, and the difference
+    of this log's mean friction from that of other logs.
     """
     model = log.model
     terms = model.mechanism.terms

@@ -1,8 +1,9 @@
 """Logs beside the model that was fitted to them, and how faults change what the model predicts.
 
-A fault of the recording changes position, velocity, acceleration or effort of the motors; a
-fault of the robot file changes gravity, geometry or the terms of joints. A `FittedLog` has
-the exact derivatives of the efforts by all of these, through the closed loops, and can be
+A fault of the recording changes position, velocity, acceleration or
+effort of the motors; a fault of the robot file changes gravity,
+geometry or the terms of joints. A `FittedLog` has the exact derivatives
+of the efforts by all of these, through the closed loops, and can be
 built anew from changed motor signals.
 """
 
@@ -41,10 +42,13 @@ from gough.verdict.motor_signals import MotorSignals
 from gough.verdict.noise import least_white_noise
 from gough.verdict.ripple import Ripple, strongest_ripple
 
-MOTION_BAND_POWER = 0.99  # fraction of the effort's power inside the band of the motion
-# Cut-off at which an explanation has to predict better as well, over that of the log.
+# fraction of the effort's power inside the band of the motion
+MOTION_BAND_POWER = 0.99
+# Cut-off at which an explanation has to predict better as well, over
+# that of the log.
 NOISE_CHECK_CUTOFF = 0.5
-# Smallest dead band in derivatives, as a fraction of a joint's top speed.
+# Smallest dead band in derivatives, as a fraction of a joint's top
+# speed.
 MIN_DERIVATIVE_BAND = 1e-3
 
 
@@ -60,7 +64,8 @@ class _Equations(NamedTuple):
 
     motion: Motion  # of all coordinates, loops closed
     regressor: FloatArray  # at the samples of the regression, (n, r, p)
-    # of measured payloads, and of parameters that only another gravity shows, (t, r)
+    # of measured payloads, and of parameters that only another gravity
+    # shows, (t, r)
     known_effort: FloatArray
 
 
@@ -75,20 +80,24 @@ class FittedLog:
     effort: FloatArray  # of the motors, (t, a)
     dead_band: FloatArray  # of the sign of velocities, (n,)
     regression: Regression  # of the same samples, or of fewer after decimation
-    # number in `motion` of each sample of the regression, the middle one after decimation
+    # number in `motion` of each sample of the regression, the middle
+    # one after decimation
     samples: IntArray | None = None
     # effort of each repetition minus their mean, (k, t, a)
     deviations: FloatArray | None = None
     decimation: int = 1  # of the regression
-    # equations of the samples of `motion` that decimation averages, (t, r); None for all
+    # equations of the samples of `motion` that decimation averages, (t,
+    # r); None for all
     averaged_equations: BoolArray | None = None
     periodic: bool = False  # the samples are one averaged period
-    period: float | None = None  # with which the motion repeats, periods not averaged [s]
+    # with which the motion repeats, periods not averaged [s]
+    period: float | None = None
     payload: str | None = None  # that the robot carries
     gravity: FloatArray | None = None  # instead of the robot file's [m/s2]
     lag: FloatArray | None = None  # of efforts, (a,) [s]
     cutoff: float | None = None  # of the low-pass on positions [Hz]
-    jumps: tuple[Jump, ...] = ()  # steps of single positions that the recording shows
+    # steps of single positions that the recording shows
+    jumps: tuple[Jump, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -130,8 +139,8 @@ class FittedLog:
     def prediction(self) -> FloatArray:
         """Predicted efforts of the motors, (t, a).
 
-        With more motors than degrees of freedom: the recorded ones, changed as little as
-        makes them obey the model.
+        With more motors than degrees of freedom: the recorded ones,
+        changed as little as makes them obey the model.
         """
         chi, load = self.fitted.parameters(self.payload)
         model = self.model
@@ -150,8 +159,9 @@ class FittedLog:
     def correlation_time(self) -> float:
         """Correlation time of the gain of an explanation on the log. [s]
 
-        Gains are squares of efforts, whose autocorrelation is that of the efforts squared. The
-        lag at which it falls below 1 / e for every row of the predicted efforts.
+        Gains are squares of efforts, whose autocorrelation is that of
+        the efforts squared. The lag at which it falls below 1 / e for
+        every row of the predicted efforts.
         """
         predicted = self.in_rows(self.prediction)
         below = autocorrelation(predicted - predicted.mean(axis=0)) ** 2 < np.exp(-1)
@@ -161,9 +171,10 @@ class FittedLog:
     def residual_correlation_time(self) -> float:
         """Correlation time of the residual. [s]
 
-        What chance adds to the gain of an explanation are products of the residual with the
-        effect of the fault, which are correlated no longer than the residual is: the lag at
-        which its autocorrelation falls below 1 / e for every row.
+        What chance adds to the gain of an explanation are products of
+        the residual with the effect of the fault, which are correlated
+        no longer than the residual is: the lag at which its
+        autocorrelation falls below 1 / e for every row.
         """
         regression = self.regression.select(self.fitted.base.names)
         residual = regression.effort - regression.regressor @ self.fitted.values
@@ -175,8 +186,8 @@ class FittedLog:
     def least_decimated_noise(self) -> FloatArray | None:
         """Least noise power of the rows of a decimated log, (r,); None if it is not known.
 
-        It is what decimation leaves of white noise that is as dense as the residual before
-        decimation, above the band of the motion.
+        It is what decimation leaves of white noise that is as dense as
+        the residual before decimation, above the band of the motion.
         """
         if self.decimation == 1 or self.periodic:
             return None
@@ -194,8 +205,8 @@ class FittedLog:
     def motion_derivative(self) -> FloatArray:
         """Derivative of the rows' efforts by position, velocity, acceleration of each motor.
 
-        (3, a, r, t). Friction that jumps is left out: its derivative is nothing but
-        reversals.
+        (3, a, r, t). Friction that jumps is left out: its derivative is
+        nothing but reversals.
         """
         model = self.model
         motion = self.motion
@@ -242,7 +253,8 @@ class FittedLog:
     def at_joint(self, joint: str, effort: FloatArray) -> FloatArray:
         """Return the effect on the rows of an effort at any joint, (t,) or (t, k).
 
-        The samples of each row are neighbours in memory: products of them are then fast.
+        The samples of each row are neighbours in memory: products of
+        them are then fast.
         """
         row_map = self.row_maps[self.model.mechanism.coordinates.index(joint)]
         if effort.ndim == 2:
@@ -390,7 +402,8 @@ class FittedLog:
     def _gravity_effects_at(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of regressor and effort by gravity, (t, 3, r, p) and (t, 3, r).
 
-        The effort is that of parameters which only another gravity shows.
+        The effort is that of parameters which only another gravity
+        shows.
         """
         fitted = self.fitted
         base = fitted.base
@@ -403,7 +416,8 @@ class FittedLog:
     def _closed_motion(self, signals: MotorSignals) -> Motion | None:
         """Return the motion of all coordinates; None if the loops do not close.
 
-        The branch is that of the motion as it was, or that of the reference configuration.
+        The branch is that of the motion as it was, or that of the
+        reference configuration.
         """
         model = self.model
         independent = list(model.loops.partitions["actuated"].independent)
@@ -433,9 +447,10 @@ class FittedLog:
     def with_less_position_noise(self) -> FittedLog | None:
         """Return the log with its motion low-passed at half the cut-off, loops closed.
 
-        The power of noise in an acceleration grows with the fifth power of the cut-off. None
-        without a cut-off, of averaged periods, of which only harmonics of the motion were
-        kept, and if loops do not close.
+        The power of noise in an acceleration grows with the fifth power
+        of the cut-off. None without a cut-off, of averaged periods, of
+        which only harmonics of the motion were kept, and if loops do
+        not close.
         """
         rate = 1 / self.signals.step
         if self.cutoff is None or self.periodic:

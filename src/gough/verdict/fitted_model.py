@@ -16,7 +16,8 @@ from gough.engine.derivatives import gravity_regressor
 from gough.fitting.estimate import Estimate
 from gough.fitting.regression import Regression
 
-MASS_MOMENTS = ("m", "mx", "my", "mz")  # kinds of parameters that gravity acts on
+# kinds of parameters that gravity acts on
+MASS_MOMENTS = ("m", "mx", "my", "mz")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,7 +27,8 @@ class FittedModel:
     model: Model  # the robot
     base: BaseParameters  # payload columns included
     values: FloatArray  # of the base parameters, (b,)
-    # measured payload parameters, by full name; their effort was subtracted from the regression
+    # measured payload parameters, by full name; their effort was
+    # subtracted from the regression
     known: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -119,7 +121,8 @@ def fitted_model(
 ) -> FittedModel:
     """Return the model of an estimate; base parameters it lacks are zero.
 
-    Parameters that were eliminated stay in the model: what they explain is no fault.
+    Parameters that were eliminated stay in the model: what they explain
+    is no fault.
     """
     names = [name for name in base.names if name in regression.parameters]
     estimated = dict(zip(estimate.parameters, estimate.values.tolist()))

@@ -14,16 +14,20 @@ from gough.verdict.faults import Fault
 from gough.verdict.fitted_log import FittedLog
 
 GEOMETRY = "geometry"
-# Sensitivities are computed at so many samples a correlation time and interpolated by cubics: of
-# a Delta they are right to 1e-5, of a five-bar and a PaLiDA with Coulomb friction in passive
-# joints, which jumps, to 4e-3 and 2e-2 (medians; with twice as many samples to 1e-3 and 1e-2).
+# Sensitivities are computed at so many samples a correlation time and
+# interpolated by cubics: of a Delta they are right to 1e-5, of a
+# five-bar and a PaLiDA with Coulomb friction in passive joints, which
+# jumps, to 4e-3 and 2e-2 (medians; with twice as many samples to 1e-3
+# and 1e-2).
 SAMPLES_PER_CORRELATION_TIME = 4
 MIN_GEOMETRY_SAMPLES = 100
 MAX_GEOMETRY_SAMPLES = 800
-# Largest error that is named, in lengths of the robot or radians: nobody misses a larger one.
+# Largest error that is named, in lengths of the robot or radians:
+# nobody misses a larger one.
 MAX_GEOMETRY_ERROR = 0.05
-# Of the size, which is found to first order. Points, lengths and axes that were 10 mm or 3 degrees
-# off were found 1 to 14 % too small or too large on drawn robots.
+# Of the size, which is found to first order. Points, lengths and axes
+# that were 10 mm or 3 degrees off were found 1 to 14 % too small or too
+# large on drawn robots.
 FIRST_ORDER_ERROR = 0.1
 
 
@@ -61,7 +65,8 @@ class _Sensitivities:
             effort=log.effort[samples],
         )
         spline = CubicSpline(time[samples], coarse.transpose(0, 2, 1).reshape(len(samples), -1))
-        # evaluated one interval after the other, with the samples of a column side by side
+        # evaluated one interval after the other, with the samples of a
+        # column side by side
         columns = np.empty((spline.c.shape[2], len(time)))
         for k, (start, stop) in enumerate(pairwise([*samples[:-1].tolist(), len(time)])):
             powers = np.vander(time[start:stop] - time[start], spline.c.shape[0])

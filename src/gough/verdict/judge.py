@@ -1,7 +1,7 @@
 """The verdict on a fit: does the model predict, and is it possible? Does it agree with the file?
 
-The first question is answered by data and physics alone and sets the level. The second one
-is answered beside it.
+The first question is answered by data and physics alone and sets the
+level. The second one is answered beside it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ from gough.verdict.search import Search
 from gough.verdict.stage import Stage
 from gough.verdict.unnoticed import unnoticed_faults
 
-# Change of an effort over its rms: if the fault that comes closest would change an effort by more,
-# a model that does not know it may be wrong by as much as `ok` excludes.
+# Change of an effort over its rms: if the fault that comes closest
+# would change an effort by more, a model that does not know it may be
+# wrong by as much as `ok` excludes.
 DOUBTFUL_EFFORT_CHANGE = 0.05
 
 
 def judge(fitted: FittedLogs) -> tuple[list[Notice], Diagnosis | None]:
     """Return the notices of all rules, and the faults that the data show.
 
-    There is no diagnosis where the logs are too short to compare explanations on.
+    There is no diagnosis where the logs are too short to compare
+    explanations on.
     """
     notices = prediction_notices(fitted)
     notices += possibility_notices(fitted.experiment, fitted.identification.estimate)
@@ -84,7 +86,8 @@ def diagnose_fit(fitted: FittedLogs, *, thorough: bool = False) -> Diagnosis:
 
     Args:
         fitted: The fit and its logs.
-        thorough: Try every fault, also if the error is within the noise.
+        thorough: Try every fault, also if the error is within the
+            noise.
     """
     evidence, processed = evidence_of_fit(fitted)
     return diagnose_evidence(evidence, drifting_efforts(processed), thorough=thorough)
@@ -118,7 +121,8 @@ def diagnose_evidence(
     Args:
         evidence: The fitted model and its logs.
         before: Faults that the signals themselves show.
-        thorough: Try every fault, also if the error is within the noise.
+        thorough: Try every fault, also if the error is within the
+            noise.
     """
     search = Search(evidence, thorough=thorough)
     with portion(0.0, 0.8):
@@ -153,8 +157,8 @@ def diagnose_evidence(
 def _noise_at(stage: Stage) -> FloatArray:
     """Return the most that noise can be of the error of each row, over the effort, (r,).
 
-    One band above the motion is enough here: how much of an error is noise need not be known as
-    well as for calling a model wrong.
+    One band above the motion is enough here: how much of an error is
+    noise need not be known as well as for calling a model wrong.
     """
     power = stage.evidence.refitted().noise_power(bands=1)
     return errors_by_noise(stage, None if power is None else power.most)
@@ -169,7 +173,8 @@ def _explain_the_error(
         groups: Accepted faults.
         first: The logs as they are.
         last: The logs with the faults corrected.
-        noise: Error of each row that noise causes, over the effort, (r,).
+        noise: Error of each row that noise causes, over the effort,
+            (r,).
     """
     scope = np.zeros(len(first.block_log), bool)
     for group in groups:
@@ -180,8 +185,9 @@ def _explain_the_error(
 def errors_by_noise(stage: Stage, power: FloatArray | None) -> FloatArray:
     """Return the rms error of each row that noise causes on blocks left out, over the effort, (r,).
 
-    Noise of the blocks themselves and of the parameters that predict them: logs that hardly
-    determine the model are predicted badly, and no fault has to explain that.
+    Noise of the blocks themselves and of the parameters that predict
+    them: logs that hardly determine the model are predicted badly, and
+    no fault has to explain that.
 
     Args:
         stage: The logs, faults corrected.
@@ -198,9 +204,10 @@ def errors_by_noise(stage: Stage, power: FloatArray | None) -> FloatArray:
 def explains_enough(before: FloatArray, after: FloatArray, noise: FloatArray) -> bool:
     """Return whether a fall of the errors explains most of what is above the noise, (r,) each.
 
-    In all rows together, or in one whose error falls by what matters: another error of another
-    joint does not make the fault of this one doubtful. What remains above the noise may also
-    be too little to matter.
+    In all rows together, or in one whose error falls by what matters:
+    another error of another joint does not make the fault of this one
+    doubtful. What remains above the noise may also be too little to
+    matter.
     """
     together = [np.sqrt(np.mean(each**2)) for each in (before, after, noise)]
     if _explains_most(*together):
@@ -237,8 +244,9 @@ def partial_notices(
 ) -> list[Notice]:
     """Say that no known fault explains the error, and which one looks most like it.
 
-    Nothing is said of faults whose correction does not lower the error over all joints: they
-    predict some blocks better, but explain nothing.
+    Nothing is said of faults whose correction does not lower the error
+    over all joints: they predict some blocks better, but explain
+    nothing.
 
     Args:
         groups: Accepted faults, the nearest first.
@@ -331,8 +339,9 @@ def validation_at_speed(
 ) -> Validation:
     """Return a validation on the equations in which no joint is near a velocity reversal.
 
-    A joint that creeps does not have all of its Coulomb friction yet. A few such samples can
-    be most of the error, and say nothing of the rest of the model.
+    A joint that creeps does not have all of its Coulomb friction yet. A
+    few such samples can be most of the error, and say nothing of the
+    rest of the model.
     """
     rms, relative = errors_at_speed(held_out, estimate)
     return replace(validation, rms=rms, relative=relative)
@@ -368,7 +377,8 @@ def valid_at_speed(model: Model, log: ProcessedLog, regression: Regression) -> B
 def rounding_inflation(regressions: Sequence[Regression]) -> float:
     """Return how much larger the noise of averaged periods may be than their scatter shows.
 
-    Rounding that is the same in all periods is noise, but does not scatter. One without it.
+    Rounding that is the same in all periods is noise, but does not
+    scatter. One without it.
     """
     largest = 1.0
     for regression in regressions:
@@ -384,9 +394,10 @@ def explained_by_standard_errors(
 ) -> FloatArray:
     """Return the largest mean square error that standard errors explain, (r,). [row unit squared]
 
-    As if one combination of parameters caused all of it: Student's quantile for the false
-    alarms of all rows, times the standard error of the prediction. Standard errors from few
-    repetitions explain more.
+    As if one combination of parameters caused all of it: Student's
+    quantile for the false alarms of all rows, times the standard error
+    of the prediction. Standard errors from few repetitions explain
+    more.
 
     Args:
         regressions: Of the logs that are predicted.
@@ -403,15 +414,18 @@ def prediction_variance(
 ) -> FloatArray:
     """Return the variance of predicting some logs, (r,). [row unit squared]
 
-    mean_t w_t^T C w_t, C the covariance of the estimate that noise causes, w the equation of
-    a joint: a motion that moves what the identification hardly excited is predicted worse,
-    and that is no fault of model or machine. Standard errors that were widened because the
-    model is wrong must not explain that it predicts badly.
+    mean_t w_t^T C w_t, C the covariance of the estimate that noise
+    causes, w the equation of a joint: a motion that moves what the
+    identification hardly excited is predicted worse, and that is no
+    fault of model or machine. Standard errors that were widened because
+    the model is wrong must not explain that it predicts badly.
 
     Args:
         regressions: Of the logs.
-        estimate: With standard errors of noise, and those widened by errors of the model.
-        inflation: Of the standard errors of noise, as far as they were widened.
+        estimate: With standard errors of noise, and those widened by
+            errors of the model.
+        inflation: Of the standard errors of noise, as far as they were
+            widened.
     """
     widening = estimate.std / np.maximum(estimate.noise_std, TINY)
     widening = np.where(estimate.std > 0, widening, 1.0)  # not of parameters with a stated value

@@ -11,8 +11,8 @@ from gough.core.arrays import FloatArray
 from gough.core.record import Record
 from gough.core.signals import recursive_filter
 
-# Shifts below this fraction of a sample are made with the derivative: where friction jumps, a
-# Fourier series rings.
+# Shifts below this fraction of a sample are made with the derivative:
+# where friction jumps, a Fourier series rings.
 SMALL_SHIFT = 1e-2
 
 
@@ -28,7 +28,8 @@ class MotorSignals(Record):
     gravity: FloatArray  # (3,) [m/s2]
     lag: FloatArray  # time constant of a low-pass on each effort, (a,) [s]
     periodic: bool  # the samples are one whole period
-    # effort of each repetition minus their mean, (k, t, a); none without repetitions
+    # effort of each repetition minus their mean, (k, t, a); none
+    # without repetitions
     deviations: FloatArray
 
     def with_effort(self, change: Callable[[FloatArray], FloatArray]) -> MotorSignals:
@@ -98,7 +99,8 @@ class MotorSignals(Record):
         for j in np.flatnonzero(self.lag > 0):
             decay = np.exp(-self.step / self.lag[j])
             mean = (1 - decay) * self.lag[j] / self.step
-            # a period is filtered twice, because it begins where it ends
+            # a period is filtered twice, because it begins where it
+            # ends
             run = np.concatenate([rows[:, j]] * (1 + self.periodic))
             low = recursive_filter(run, (1 - mean, mean - decay), (-decay,), mean * run[:1])
             filtered[:, j] = low[-len(rows) :]

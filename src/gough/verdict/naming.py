@@ -26,8 +26,10 @@ UNIT_FACTORS: dict[str, float] = {
     "micro or mega": 1e6,
 }
 SIGN_TOLERANCE = 0.2  # relative: a factor so near to -1 is a flipped sign
-UNIT_TOLERANCE = 0.02  # relative: a factor so near to that of a unit is called by it
-GROSS_FACTOR = 1.5  # effort scales beyond it are errors of the log, not of its accuracy
+# relative: a factor so near to that of a unit is called by it
+UNIT_TOLERANCE = 0.02
+# effort scales beyond it are errors of the log, not of its accuracy
+GROSS_FACTOR = 1.5
 MAX_EQUIVALENTS = 4  # that are listed
 
 

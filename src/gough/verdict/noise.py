@@ -16,14 +16,18 @@ from gough.processing.settings import DECIMATION_EDGE
 
 SPECTRUM_SEGMENT = 1024  # samples: enough to resolve the band of a motion
 MIN_SPECTRUM_SAMPLES = 32
-MOTION_POWER = 0.99  # fraction of the predicted efforts' power in the band of the motion
-NOISE_BANDS = 4  # above the band of the motion, each with its own noise density
+# fraction of the predicted efforts' power in the band of the motion
+MOTION_POWER = 0.99
+# above the band of the motion, each with its own noise density
+NOISE_BANDS = 4
 MIN_BAND_FREQUENCIES = 4  # in each of these bands
-# A line of the spectrum above so many times the median of its neighbours is no noise but a
-# resonance or a hum. Of 512 lines of white noise the highest is about nine times the median.
+# A line of the spectrum above so many times the median of its
+# neighbours is no noise but a resonance or a hum. Of 512 lines of white
+# noise the highest is about nine times the median.
 MAX_LINE_RATIO = 10.0
 MEDIAN_FREQUENCIES = 60
-LINE_NEIGHBOURS = 1.5  # ratio of the highest to the middle frequency of the neighbours
+# ratio of the highest to the middle frequency of the neighbours
+LINE_NEIGHBOURS = 1.5
 
 
 class NoisePower(NamedTuple):
@@ -38,16 +42,17 @@ def noise_power(
 ) -> NoisePower | None:
     """Return the noise power of the efforts of a log; None if it is not known.
 
-    With repetitions it is their scatter at least, and at most their covariance, which allows
-    for rounding that is the same in all of them. Without, the residual above the band of the
-    predicted efforts is noise, or faster than any error of the parameters. The densities S
-    in parts of that band bound the noise inside the band of the motion, whether its
-    spectrum falls or rises:
+    With repetitions it is their scatter at least, and at most their
+    covariance, which allows for rounding that is the same in all of
+    them. Without, the residual above the band of the predicted efforts
+    is noise, or faster than any error of the parameters. The densities
+    S in parts of that band bound the noise inside the band of the
+    motion, whether its spectrum falls or rises:
 
         least = min S (inside + above),    most = max S inside + power above.
 
-    Narrow peaks above the band, of a resonance that reversals of friction excite, are not
-    noise.
+    Narrow peaks above the band, of a resonance that reversals of
+    friction excite, are not noise.
 
     Args:
         regression: Of the log.
@@ -74,11 +79,13 @@ def noise_power(
 def least_white_noise(residual: FloatArray, predicted: FloatArray) -> FloatArray | None:
     """Return the power of white noise as dense as a residual in its quietest band, (r,).
 
-    A decimated log may hold nothing above the band of the motion, but it did before it was
-    decimated. None if there is too little above the motion there, too.
+    A decimated log may hold nothing above the band of the motion, but
+    it did before it was decimated. None if there is too little above
+    the motion there, too.
 
     Args:
-        residual: Recorded minus predicted efforts before decimation, (t, r).
+        residual: Recorded minus predicted efforts before decimation,
+            (t, r).
         predicted: Efforts by the model, (t, r).
     """
     if len(predicted) < MIN_SPECTRUM_SAMPLES:
@@ -96,7 +103,8 @@ class _ResidualSpectrum(NamedTuple):
     step: float  # between frequencies [Hz]
     band_edge: int  # frequencies in the band of the motion
     top: int  # frequencies below the edge of a decimation filter
-    lowest: FloatArray  # mean density of the quietest band above the motion, (r,)
+    # mean density of the quietest band above the motion, (r,)
+    lowest: FloatArray
     highest: FloatArray  # and of the loudest, (r,)
 
 
@@ -164,10 +172,12 @@ def without_peaks(density: FloatArray) -> FloatArray:
 def noise_of_same_sensors(regressions: Sequence[Regression]) -> FloatArray | None:
     """Return the noise power of a sample that was not averaged, (r,). [row unit squared]
 
-    From logs with repetitions: the same sensors recorded other logs. Their scatter S lacks
-    rounding that is the same in all repetitions. Gaussian noise of standard deviation s, small
-    beside a step d, scatters by S = s d / sqrt(pi) after rounding: two samples are in different
-    steps with probability 2 s / (d sqrt(pi)). With R = d^2 / 12, the power of rounding,
+    From logs with repetitions: the same sensors recorded other logs.
+    Their scatter S lacks rounding that is the same in all repetitions.
+    Gaussian noise of standard deviation s, small beside a step d,
+    scatters by S = s d / sqrt(pi) after rounding: two samples are in
+    different steps with probability 2 s / (d sqrt(pi)). With R = d^2 /
+    12, the power of rounding,
 
         R + s^2 = R + pi S^2 / (12 R)    if S < 2 R,    else S.
 
@@ -198,7 +208,8 @@ def mean_noise_power(
     Args:
         regressions: Of the logs.
         predicted: Efforts by the model, (t, r) of each log.
-        otherwise: The most that the noise of a log can be that does not show its noise, (r,).
+        otherwise: The most that the noise of a log can be that does not
+            show its noise, (r,).
         bands: As of `noise_power`.
     """
     powers = []

@@ -20,7 +20,8 @@ ODD_LOG_DEVIATIONS = 6.0  # robust standard deviations above the median
 def log_errors(stage: Stage) -> FloatArray:
     """Return the mean over rows of log(error / effort) of each log, left out of the fit, (l,).
 
-    NaN of a log without which some parameters are not determined: its error then says nothing.
+    NaN of a log without which some parameters are not determined: its
+    error then says nothing.
     """
     validation = stage.baseline.validation(stage.block_log)
     n_valid = np.maximum(validation.n_valid, 1)
@@ -35,8 +36,9 @@ def log_errors(stage: Stage) -> FloatArray:
 def needed_logs(payloads: Sequence[str | None], estimated: Set[str | None]) -> list[int]:
     """Return the logs without which the payloads of the others are not determined.
 
-    The only log with a payload that is estimated determines this payload. The only log without
-    one separates the platform from the payloads, if those of all other logs are estimated.
+    The only log with a payload that is estimated determines this
+    payload. The only log without one separates the platform from the
+    payloads, if those of all other logs are estimated.
 
     Args:
         payloads: Payload of each log.
@@ -55,8 +57,8 @@ def needed_logs(payloads: Sequence[str | None], estimated: Set[str | None]) -> l
 def odd_logs(errors: FloatArray) -> list[int]:
     """Return the logs that are predicted much worse than the others, worst first.
 
-    More than twice as badly as the median log, and by six robust standard deviations. Logs
-    without a known error are not compared.
+    More than twice as badly as the median log, and by six robust
+    standard deviations. Logs without a known error are not compared.
     """
     known = errors[np.isfinite(errors)]
     if len(known) < MIN_LOGS_TO_COMPARE:

@@ -1,14 +1,15 @@
 """Payloads and drifting friction in the periods of a log that were averaged.
 
-The mean of the periods shows a part of them only, and the errors of the model beside it. What
-differs between the periods shows them without any model of the robot: the effort of period i
-minus the mean effort is
+The mean of the periods shows a part of them only, and the errors of the
+model beside it. What differs between the periods shows them without any
+model of the robot: the effort of period i minus the mean effort is
 
     d_i(t) = (c_i(t) - mean c(t)) C(t) theta + noise,
 
-C the columns of a payload and c_i(t) one while it is carried, zero otherwise, or C the friction
-and c_i(t) the time. Blocks of these deviations are predicted with and without theta by the rule
-for all explanations.
+C the columns of a payload and c_i(t) one while it is carried, zero
+otherwise, or C the friction and c_i(t) the time. Blocks of these
+deviations are predicted with and without theta by the rule for all
+explanations.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ from gough.verdict.segments import (
 )
 
 LEAST_PERIODS = 2  # between which something can change
-STEPS_PER_CELL = 10  # to which a cell is divided to find when a payload was picked up and put down
+# to which a cell is divided to find when a payload was picked up and
+# put down
+STEPS_PER_CELL = 10
 KINDS_OF_CHANGES = 2  # that are tried
 MIN_MASS_T = 3.0  # mass over its standard error
 
@@ -78,7 +81,8 @@ class _Periods:
     """What differs between the periods of a log."""
 
     log: FittedLog
-    deviations: FloatArray  # effort of each period minus their mean, in rows, (k, t, r)
+    # effort of each period minus their mean, in rows, (k, t, r)
+    deviations: FloatArray
     valid: BoolArray  # equations that count, (t, r)
     columns: FloatArray  # of a payload, (t, r, 4)
 
@@ -117,12 +121,13 @@ class _Periods:
     def sums(self, columns: FloatArray, carried: FloatArray) -> BlockSums:
         """Return the sums of the deviations with columns while something is carried.
 
-        Blocks are intervals of the phase in all periods together: the deviations of two
-        periods are the same but for their sign.
+        Blocks are intervals of the phase in all periods together: the
+        deviations of two periods are the same but for their sign.
 
         Args:
             columns: Effect on the rows, (t, r, k).
-            carried: One while it is there, or how much of it is, (k, t).
+            carried: One while it is there, or how much of it is, (k,
+                t).
         """
         n_phases = self.n_phases
         n_samples, n_rows, width = columns.shape
@@ -159,7 +164,8 @@ class _Periods:
 def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
     """Return the payload in a part of the periods of a log, if the rule accepts one.
 
-    Not if a change of the gains or of the times in that part predicts as well.
+    Not if a change of the gains or of the times in that part predicts
+    as well.
     """
     if periods.log.payload is not None:
         return None
@@ -185,8 +191,9 @@ def _payload(periods: _Periods, number: int, n_logs: int) -> Explanation | None:
 def _other_change_explains_more(periods: _Periods, carried: FloatArray, gain: Gain) -> bool:
     """Return whether another change of the same course in time explains as much.
 
-    Gains of motors, a gain of all efforts, or times: periods that are a little longer or shorter
-    than declared are ever later, so that efforts change by their rate.
+    Gains of motors, a gain of all efforts, or times: periods that are a
+    little longer or shorter than declared are ever later, so that
+    efforts change by their rate.
     """
     prediction = periods.log.in_rows(periods.log.prediction)
     gains = prediction[:, :, None] * np.eye(prediction.shape[1])
@@ -210,7 +217,8 @@ def _friction_drift(periods: _Periods, number: int, n_logs: int) -> Explanation 
     fault = replace(
         DRIFT_OF_ALL_JOINTS, columns=partial(_mean_friction, n_periods=periods.n_periods)
     )
-    # the mean of the periods has a friction of its own; it is no part of the growth
+    # the mean of the periods has a friction of its own; it is no part
+    # of the growth
     return Explanation(
         fault=fault,
         place=ALL_JOINTS,
@@ -283,7 +291,8 @@ def _explained(periods: _Periods, edges: FloatArray, segments: IntArray) -> Floa
     Args:
         periods: The deviations.
         edges: Times at which segments begin or end. [s]
-        segments: Numbers of the first and the last edge of each, (m, 2).
+        segments: Numbers of the first and the last edge of each, (m,
+            2).
     """
     n_periods = periods.n_periods
     n_samples, _, width = periods.columns.shape

@@ -24,8 +24,8 @@ class Ripple(NamedTuple):
 def strongest_ripple(residual: FloatArray, position: FloatArray) -> Ripple:
     """Return the spatial frequency that a residual (t,) has most of, by a periodogram.
 
-    Frequencies are equally spaced, so the phase factors of each are those of the one before
-    times the same factors.
+    Frequencies are equally spaced, so the phase factors of each are
+    those of the one before times the same factors.
 
     Args:
         residual: Of the effort of a motor.

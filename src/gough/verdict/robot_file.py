@@ -1,9 +1,10 @@
 """Physics and the robot file: values that no robot has, and agreement with the file.
 
-Values that are impossible are evidence against the model. Agreement with the robot file is
-another question: efforts and parameters scale together, so data cannot tell a heavier robot
-from a wrong drive gain. It is said beside the verdict, and changes its level only where the
-file states its uncertainty.
+Values that are impossible are evidence against the model. Agreement
+with the robot file is another question: efforts and parameters scale
+together, so data cannot tell a heavier robot from a wrong drive gain.
+It is said beside the verdict, and changes its level only where the file
+states its uncertainty.
 """
 
 from __future__ import annotations
@@ -27,21 +28,27 @@ from gough.identification.estimators import feasible
 from gough.identification.problems import stated_uncertainty
 from gough.verdict.acceptance import MATERIAL_EFFORT_CHANGE
 
-THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))  # of a Gaussian value three sigmas away
-WELL_DETERMINED = 0.1  # relative standard error below which a value is compared with the file
+# of a Gaussian value three sigmas away
+THREE_SIGMA_CHANCE = float(student_tail(3.0, np.inf))
+# relative standard error below which a value is compared with the file
+WELL_DETERMINED = 0.1
 MIN_RATIOS = 5  # values, below which nothing is said of a common factor
 MIN_COMMON_FACTOR = 1.03  # common factors nearer to one are agreement
-FILE_ODDS = 1e-3  # chance below which values contradict the stated uncertainty of the file
+# chance below which values contradict the stated uncertainty of the
+# file
+FILE_ODDS = 1e-3
 
 
 class Prior(NamedTuple):
     """Base parameters according to the robot file, (b,) each."""
 
     values: FloatArray
-    # sum of the absolute contributions: a small difference of large ones is not well known
+    # sum of the absolute contributions: a small difference of large
+    # ones is not well known
     size: FloatArray
     given: BoolArray  # the file gives all contributions to a value
-    # least value of a physical robot near the file; -inf where it is not known
+    # least value of a physical robot near the file; -inf where it is
+    # not known
     lowest: FloatArray
     std: FloatArray  # stated uncertainty; NaN where the file states none
 
@@ -70,10 +77,11 @@ def given_by_file(model: Model, standard: Parameter) -> bool:
 def prior_of(model: Model, base: BaseParameters) -> Prior:
     """Return the base parameters according to the robot file.
 
-    The least physical value of a base parameter sums, over the standard parameters in it,
-    zero where coefficient times value cannot be negative, and twice the robot file's
-    contribution where it can: a file may be wrong by a factor of two, not by its sign. What
-    the file does not give has no bound.
+    The least physical value of a base parameter sums, over the standard
+    parameters in it, zero where coefficient times value cannot be
+    negative, and twice the robot file's contribution where it can: a
+    file may be wrong by a factor of two, not by its sign. What the file
+    does not give has no bound.
     """
     known = np.array([given_by_file(model, name) for name in base.standard])
     positive = np.array([cannot_be_negative(model, name) for name in base.standard])
@@ -102,19 +110,20 @@ def negative_value_notices(
 ) -> list[Notice]:
     """Report an error if a mass, an inertia or a friction is negative.
 
-    By more than three standard errors, corrected for the number of parameters, and by so
-    much that it matters to some effort. Combinations have a least value according to the robot
-    file only, which may be far off. They are negative if no bodies can have such values.
-    Parameters whose columns are mostly position noise are not determined, whatever their
-    standard errors are, and not judged.
+    By more than three standard errors, corrected for the number of
+    parameters, and by so much that it matters to some effort.
+    Combinations have a least value according to the robot file only,
+    which may be far off. They are negative if no bodies can have such
+    values. Parameters whose columns are mostly position noise are not
+    determined, whatever their standard errors are, and not judged.
 
     Args:
         estimate: Of the base parameters.
         base: The base parameters.
         prior: The same according to the robot file.
         problem: Regression that was fitted.
-        model: The robot, to look for bodies that have such values; the least values of the robot
-            file decide without it.
+        model: The robot, to look for bodies that have such values; the
+            least values of the robot file decide without it.
     """
     lowest = {name: low for name, low in zip(base.names, prior.lowest) if np.isfinite(low)}
     bounded = [k for k, name in enumerate(estimate.parameters) if name in lowest]
@@ -198,14 +207,16 @@ class FileRatios(NamedTuple):
     names: tuple[Parameter, ...]
     ratio: FloatArray  # estimate over the robot file's value
     relative_error: FloatArray  # standard error over the value
-    stated: FloatArray  # stated uncertainty of the file over its value; NaN if none
+    # stated uncertainty of the file over its value; NaN if none
+    stated: FloatArray
 
 
 def file_ratios(estimate: Estimate, base: BaseParameters, prior: Prior) -> FileRatios:
     """Return the ratios of values to those of the robot file.
 
-    Only of values that the file gives and the data determine to 10 %. A difference of large
-    contributions (a regrouped inertia) is not known better than these and left out.
+    Only of values that the file gives and the data determine to 10 %. A
+    difference of large contributions (a regrouped inertia) is not known
+    better than these and left out.
     """
     names = []
     ratio = []
@@ -231,7 +242,8 @@ def file_ratios(estimate: Estimate, base: BaseParameters, prior: Prior) -> FileR
 def robot_file_notices(ratios: FileRatios) -> list[Notice]:
     """Say how the values compare with the robot file's.
 
-    Information, unless they contradict an uncertainty that the file states.
+    Information, unless they contradict an uncertainty that the file
+    states.
     """
     contradictions = _contradictions(ratios)
     if contradictions:

@@ -1,8 +1,9 @@
 """Rules that warn about a result: conditioning, errors, lack of fit and broken data.
 
-Every rule has a threshold and a reason for it, and returns notices. A result is `ok` only
-if no rule warns: a model may predict a held-out log perfectly and still be wrong, because
-that log has the same fault. The rules are listed in docs/diagnosis.md.
+Every rule has a threshold and a reason for it, and returns notices. A
+result is `ok` only if no rule warns: a model may predict a held-out log
+perfectly and still be wrong, because that log has the same fault. The
+rules are listed in docs/diagnosis.md.
 """
 
 from __future__ import annotations
@@ -35,15 +36,18 @@ from gough.verdict.blocks import ERROR_FLOOR
 from gough.verdict.exclusions import SLOW_FRACTION
 from gough.verdict.noise import NoisePower
 
-# Error above noise, over the effort, from which a result is not `ok`, and from which it is wrong.
-# Where the noise is not known, the first one is twice as high.
+# Error above noise, over the effort, from which a result is not `ok`,
+# and from which it is wrong. Where the noise is not known, the first
+# one is twice as high.
 UNEXPLAINED_WARNING = 0.05
 UNEXPLAINED_ERROR = 0.25
-# Residual power over noise power. Beyond, errors of the model change parameters by about their
-# standard errors.
+# Residual power over noise power. Beyond, errors of the model change
+# parameters by about their standard errors.
 MISFIT_RATIO = 1.5
-FALSE_ALARM_CHANCE = 0.01  # of one rule on clean data, all joints or parameters together
-# Rules by which a model does not fit or predict, so that every fault is worth a trial.
+# of one rule on clean data, all joints or parameters together
+FALSE_ALARM_CHANCE = 0.01
+# Rules by which a model does not fit or predict, so that every fault is
+# worth a trial.
 MISFIT_RULES = (
     "held-out error",
     "fit error",
@@ -52,9 +56,10 @@ MISFIT_RULES = (
     "logs disagree",
     "not determined",
 )
-BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")  # of channels that measure nothing
-# Fraction of the samples of a held-out log that are also in an identification log: noise never
-# repeats.
+# of channels that measure nothing
+BROKEN_CHANNEL_RULES = ("dead", "saturation", "duplicated")
+# Fraction of the samples of a held-out log that are also in an
+# identification log: noise never repeats.
 SAME_LOG_FRACTION = 0.5
 
 
@@ -77,7 +82,8 @@ def warn_if_poorly_conditioned(estimate: Estimate) -> list[Notice]:
 def warn_if_logs_disagree(estimate: Estimate) -> list[Notice]:
     """Warn if estimates from different logs differ by more than their standard errors explain.
 
-    The standard errors were then computed from the scatter between logs, which is wider.
+    The standard errors were then computed from the scatter between
+    logs, which is wider.
     """
     if estimate.uncertainty != "logs":
         return []
@@ -105,9 +111,10 @@ def error_notices(
 ) -> list[Notice]:
     """Warn if an error above noise exceeds 5 % of the effort; it is an error above 25 %.
 
-    Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared with the effort, with
-    the most that the noise can be. An error that the standard errors of the parameters
-    explain is no fault of the model either: the parameters are not determined.
+    Noise is no fault of the model: sqrt(rms^2 - noise^2) is compared
+    with the effort, with the most that the noise can be. An error that
+    the standard errors of the parameters explain is no fault of the
+    model either: the parameters are not determined.
 
     Args:
         rule: Of the notices.
@@ -115,8 +122,10 @@ def error_notices(
         rows: Joints, (r,).
         rms: Of the error, (r,). [row unit]
         relative: The same over the rms effort, (r,).
-        noise: Least and most noise power; None if unknown. [row unit squared]
-        explained: Largest mean square that standard errors explain, (r,). [row unit squared]
+        noise: Least and most noise power; None if unknown. [row unit
+            squared]
+        explained: Largest mean square that standard errors explain,
+            (r,). [row unit squared]
     """
     effort = np.maximum(rms / np.maximum(relative, 1e-300), 1e-300)
     limit = UNEXPLAINED_WARNING
@@ -198,7 +207,8 @@ def report_errors_at_low_speed(
 
     Args:
         validation: On all valid equations.
-        at_speed: On those in which no joint is near a velocity reversal.
+        at_speed: On those in which no joint is near a velocity
+            reversal.
         noise: As of `error_notices`.
     """
     bad_everywhere = bool(warn_if_badly_predicted(validation, noise))
@@ -230,8 +240,9 @@ def warn_if_held_out_error_is_higher(
     Args:
         validation: Of the estimate on held-out logs.
         estimate: With the residual of the identification logs.
-        expected: Error that noise of the held-out logs and standard errors of the estimate
-            explain, (r,); it is subtracted in squares. [row unit]
+        expected: Error that noise of the held-out logs and standard
+            errors of the estimate explain, (r,); it is subtracted in
+            squares. [row unit]
     """
     if validation.predicts == "not tested":
         return []
@@ -263,18 +274,24 @@ def warn_if_badly_fitted(
 class Misfit(NamedTuple):
     """Residual of a repeated motion compared with its repeatability noise, (r,) each."""
 
-    ratio: FloatArray  # residual power of the mean over its noise power: 1 for a correct model
+    # residual power of the mean over its noise power: 1 for a correct
+    # model
+    ratio: FloatArray
     chance: FloatArray  # that noise alone makes a ratio this large
-    repeats: FloatArray  # fraction of a repetition's residual power that is in all repetitions
-    relative: FloatArray  # rms of what is in all repetitions over the rms effort
+    # fraction of a repetition's residual power that is in all
+    # repetitions
+    repeats: FloatArray
+    # rms of what is in all repetitions over the rms effort
+    relative: FloatArray
 
 
 def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
     """Compare the residual of the mean of k repetitions with their scatter.
 
-    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), e the residual of the
-    mean, d the deviation of a repetition from the mean, h the parameters per joint, p / r.
-    For noise it is F-distributed; with autocorrelation rho, n samples determine a mean
+    ratio = (sum_t e_t^2 / (n - h)) / (sum_kt d_kt^2 / (n k (k - 1))), e
+    the residual of the mean, d the deviation of a repetition from the
+    mean, h the parameters per joint, p / r. For noise it is
+    F-distributed; with autocorrelation rho, n samples determine a mean
     square as well as n / (1 + 2 sum rho^2) independent ones.
 
     Returns:
@@ -310,9 +327,10 @@ def misfit(regression: Regression, estimate: Estimate) -> Misfit | None:
 def warn_if_residual_exceeds_noise(misfits: Sequence[Misfit], rows: Sequence[str]) -> list[Notice]:
     """Warn if residual power exceeds 1.5 times the repeatability noise, beyond chance.
 
-    At 1.5 the error of the model has 0.7 of the amplitude of the noise: parameters change
-    by about their standard errors, which come from the scatter between repetitions. It also
-    has to be at least 1 % of the effort: less does not matter to a prediction, and the standard
+    At 1.5 the error of the model has 0.7 of the amplitude of the noise:
+    parameters change by about their standard errors, which come from
+    the scatter between repetitions. It also has to be at least 1 % of
+    the effort: less does not matter to a prediction, and the standard
     errors allow for it.
     """
     if not misfits:
@@ -364,8 +382,8 @@ def report_reused_logs(
 ) -> list[Notice]:
     """Report an error if a held-out log is a log of the identification.
 
-    More than half of its samples are then equal, bit by bit. Noise never repeats, so it is
-    the same recording: copied, cut or renamed.
+    More than half of its samples are then equal, bit by bit. Noise
+    never repeats, so it is the same recording: copied, cut or renamed.
     """
     known = np.concatenate([_fingerprints(log) for log in recordings])
     reused = []
@@ -411,12 +429,14 @@ def warn_if_window_excludes_most(
 ) -> list[Notice]:
     """Warn if the exclusion window around velocity reversals takes more than half of a row.
 
-    Samples at rest, which count for nothing with or without a window, are no reason to warn.
+    Samples at rest, which count for nothing with or without a window,
+    are no reason to warn.
 
     Args:
         rows: Names of the joint equations.
         n_valid: Valid equations of each, (r,).
-        n_without: How many there would be without an exclusion window, (r,).
+        n_without: How many there would be without an exclusion window,
+            (r,).
     """
     fraction = np.where(n_without > 0, n_valid / np.maximum(n_without, 1), 1.0)
     few = [row for row, valid in zip(rows, fraction) if valid < MIN_VALID_FRACTION]

@@ -15,15 +15,19 @@ from gough.verdict.explanation import Candidate, Explanation
 from gough.verdict.faults import PAYLOAD_FAULT, Fault
 from gough.verdict.stage import Stage
 
-MAX_SCREENED = 80  # candidates that are cross-validated; the others explain less
+# candidates that are cross-validated; the others explain less
+MAX_SCREENED = 80
 RESAMPLED_TOGETHER = 32  # sensitivities that are low-passed in one go
-MIN_SCREENED_Z = 4.0  # standard errors of a size, as if noise were white, to be cross-validated
+# standard errors of a size, as if noise were white, to be
+# cross-validated
+MIN_SCREENED_Z = 4.0
 
 
 def _side_by_side(sensitivities: Sequence[FloatArray]) -> FloatArray:
     """Return sensitivities (t, r, k) as one array with all their columns.
 
-    The samples of each column are neighbours in memory, as they are in most sensitivities.
+    The samples of each column are neighbours in memory, as they are in
+    most sensitivities.
     """
     columns = np.concatenate([each.transpose(1, 2, 0) for each in sensitivities], axis=1)
     return columns.transpose(2, 0, 1)
@@ -71,7 +75,8 @@ class Screen:
         stage: The logs as corrected so far.
         faults: That are tried.
         single_logs: Numbers of the logs that are tried alone.
-        before: Of an earlier stage; if the logs are the same, its columns of faults are used.
+        before: Of an earlier stage; if the logs are the same, its
+            columns of faults are used.
     """
 
     def __init__(
@@ -92,7 +97,8 @@ class Screen:
             # the columns of a payload are the same in all logs
             n_own = 1 if fault.name == PAYLOAD_FAULT else len(its_places)
             shapes += [(fault, place) for place in its_places[:n_own]]
-        # columns of faults at the samples of the regressions, (t, r, c) of each log
+        # columns of faults at the samples of the regressions, (t, r, c)
+        # of each log
         self.stacked: list[FloatArray] = []
         self.columns: dict[tuple[Fault, str], tuple[int, ...]] = {}  # numbers of these columns
         if before is not None and before.stage.evidence is stage.evidence:
@@ -184,8 +190,9 @@ class Screen:
     def sums(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, BlockSums]]:
         """Yield the sums of the model with each candidate, zero outside its scope.
 
-        One after the other: those of all together take hundreds of megabytes, and most of the
-        time would be spent on getting this memory.
+        One after the other: those of all together take hundreds of
+        megabytes, and most of the time would be spent on getting this
+        memory.
         """
         stage = self.stage
         all_columns: set[int] = set()
@@ -214,8 +221,8 @@ def explained_squares(stage: Stage, rows: FloatArray) -> FloatArray:
 
     Args:
         stage: With the fit of the model to all blocks.
-        rows: Products of k columns with [model, columns, effort] inside the scope of the
-            columns, of m alternatives, (m, k, c).
+        rows: Products of k columns with [model, columns, effort] inside
+            the scope of the columns, of m alternatives, (m, k, c).
     """
     fit = stage.whole_fit
     n_model = len(fit.scale)

@@ -42,15 +42,17 @@ from gough.verdict.segments import lost_counts, payload_segments, segment_trials
 from gough.verdict.stage import Stage
 
 MAX_EXPLANATIONS = 4  # accepted one after the other
-# Of the error that an explanation takes away, what it has to take away with less noise of the
-# positions. At half the cut-off, the error by noise of velocities falls to 0.35, of accelerations
-# to 0.18.
+# Of the error that an explanation takes away, what it has to take away
+# with less noise of the positions. At half the cut-off, the error by
+# noise of velocities falls to 0.35, of accelerations to 0.18.
 SAME_EXPLAINED_FRACTION = 0.5
 MAX_REFINED = 6  # candidates whose size is refined by undoing them
-# Of the gain of the best accepted explanation, from which others are compared with it.
+# Of the gain of the best accepted explanation, from which others are
+# compared with it.
 ALTERNATIVE_GAIN = 0.5
 
-Group = tuple[Explanation, ...]  # explanations that predict alike; the first one is undone
+# explanations that predict alike; the first one is undone
+Group = tuple[Explanation, ...]
 
 
 class Search:
@@ -58,9 +60,11 @@ class Search:
 
     Args:
         evidence: The identified model and its logs.
-        faults: Continuous faults to try; all registered ones by default.
+        faults: Continuous faults to try; all registered ones by
+            default.
         with_discrete: Also try signs, channels, units and gravity.
-        thorough: Try every fault, also if the error is within the noise.
+        thorough: Try every fault, also if the error is within the
+            noise.
     """
 
     def __init__(
@@ -108,8 +112,9 @@ class Search:
     def run(self) -> tuple[list[Group], Stage]:
         """Return groups of explanations that predict alike, and the stage after them.
 
-        The best accepted explanation is undone, and the next one is looked for on the logs
-        without it. In the end each is left out once, to see whether it is still needed.
+        The best accepted explanation is undone, and the next one is
+        looked for on the logs without it. In the end each is left out
+        once, to see whether it is still needed.
         """
         stage = self.first
         groups: list[Group] = []
@@ -118,7 +123,8 @@ class Search:
             groups += [(each,) for each in self.from_periods]
             stage = stage.with_others(self.from_periods) or stage
         while len(groups) < MAX_EXPLANATIONS:
-            # how many explanations there will be is not known; most logs have none or one
+            # how many explanations there will be is not known; most
+            # logs have none or one
             with portion(1 - 0.5 ** len(groups), 1 - 0.5 ** (len(groups) + 1)):
                 group = self.best_explanations(stage)
             following = stage.followed_by(group[0]) if group else None
@@ -165,9 +171,11 @@ class Search:
     ) -> list[Explanation]:
         """Return the explanations that also predict better where positions have less noise.
 
-        Noise of positions enters the efforts that the model predicts. A wrong geometry that lowers
-        the coupling between joints also lowers this error, and predicts better without being
-        true. What is true predicts better at any cut-off, and takes away about the same error.
+        Noise of positions enters the efforts that the model predicts. A
+        wrong geometry that lowers the coupling between joints also
+        lowers this error, and predicts better without being true. What
+        is true predicts better at any cut-off, and takes away about the
+        same error.
         """
         kept = []
         for each in explanations:
@@ -214,8 +222,8 @@ class Search:
     def explanations_at(self, stage: Stage) -> list[Explanation]:
         """Return the explanations that the rule accepts at a stage, and those that do as well.
 
-        What predicts as well as an accepted one, but less evenly over the blocks, may be the
-        cause as well.
+        What predicts as well as an accepted one, but less evenly over
+        the blocks, may be the cause as well.
         """
         unexplained = self._unexplained_at(stage)
         within_noise = unexplained <= MATERIAL_EFFORT_CHANGE
@@ -281,7 +289,8 @@ class Search:
     def _tests_of(self, fault: Fault | DiscreteFault) -> int:
         """Return how many tests a fault is the best of: of its gain, and of its size if it has one.
 
-        What the signals themselves show was not searched for in the residual.
+        What the signals themselves show was not searched for in the
+        residual.
         """
         if not isinstance(fault, Fault):
             return self.trials
@@ -352,8 +361,9 @@ class Search:
     def _large_faults(self, screen: Screen) -> list[Explanation]:
         """Return the faults that the rule accepts only with their sizes refined.
 
-        The derivative by the size does not describe a large fault: at the size to first order it
-        may predict worse than none. The candidates that lower the squared error most are tried.
+        The derivative by the size does not describe a large fault: at
+        the size to first order it may predict worse than none. The
+        candidates that lower the squared error most are tried.
         """
         undone = [each for each in screen.ranked if each.fault.undo is not None]
         candidates = [each for each in undone if each.fault.name != EFFORT_SCALE][:MAX_REFINED]
@@ -371,7 +381,8 @@ def beyond_first_order(
 ) -> list[Explanation]:
     """Return the explanations that explain more than accepted sizes of first order may leave.
 
-    A wrong point whose size is 10 % off leaves 10 % of its error, which other faults resemble.
+    A wrong point whose size is 10 % off leaves 10 % of its error, which
+    other faults resemble.
 
     Args:
         explanations: Of what remains.

@@ -20,18 +20,22 @@ from gough.verdict.screen import explained_squares
 from gough.verdict.stage import Stage
 
 LOST_COUNTS = "lost counts"
-SEGMENT_CELLS = 24  # a log is cut into so many cells; a segment begins and ends with one
+# a log is cut into so many cells; a segment begins and ends with one
+SEGMENT_CELLS = 24
 MIN_SEGMENT_CELLS = 3
-MAX_SEGMENT_FRACTION = 0.85  # of a log: what is carried longer is carried in the whole log
+# of a log: what is carried longer is carried in the whole log
+MAX_SEGMENT_FRACTION = 0.85
 LARGEST_CUTOFF = 0.4  # of the low-pass on a step, over the rate
-# Mass and its first moments: the inertia of a payload is not determined in a part of a log.
+# Mass and its first moments: the inertia of a payload is not determined
+# in a part of a log.
 SEGMENT_PARAMETERS = LOAD_PARAMETERS[:4]
 
 
 def payload_segments(stage: Stage) -> list[Fault]:
     """Return the payloads in parts of logs that are worth a trial, at most one a log.
 
-    Payloads in averaged periods are found from what differs between periods.
+    Payloads in averaged periods are found from what differs between
+    periods.
     """
     faults = []
     for number, log in enumerate(stage.evidence.logs):
@@ -73,7 +77,8 @@ def segments_of_cells() -> IntArray:
 def _carried(log: FittedLog, place: str, start: float, end: float, n_periods: int) -> FloatArray:
     """Return the columns of a payload that is carried from a time to another, (t, r, 4). [s]
 
-    Of averaged periods they are means over the periods, and times begin with the first of them.
+    Of averaged periods they are means over the periods, and times begin
+    with the first of them.
     """
     columns = log.model.regressor(log.motion, SEGMENT_PARAMETERS, dead_band=log.dead_band)
     if log.periodic:
@@ -190,9 +195,9 @@ def _undo_lost_counts(
 def _mean_step(log: FittedLog, motor: str, start: float) -> PositionVelocityAcceleration:
     """Return the trace of a step of one in the mean of periods, and its derivatives, (t, a).
 
-    Of n periods, k come after the one with the step: the mean is higher by k / n before the phase
-    of the step and by (k + 1) / n after it. The pose was low-passed, which spreads the step to
-    all motors.
+    Of n periods, k come after the one with the step: the mean is higher
+    by k / n before the phase of the step and by (k + 1) / n after it.
+    The pose was low-passed, which spreads the step to all motors.
     """
     model = log.model
     time = np.asarray(log.motion.time)

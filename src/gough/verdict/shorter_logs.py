@@ -44,9 +44,9 @@ class _Neighbours:
 def averaged(log: FittedLog, max_samples: int) -> FittedLog:
     """Average neighbouring samples to at most `max_samples`; decimated logs stay as they are.
 
-    Efforts are means over groups, motion and regressor those of their middles: what is
-    slow stays, and white noise stays white. An equation is valid where all of its group
-    are.
+    Efforts are means over groups, motion and regressor those of their
+    middles: what is slow stays, and white noise stays white. An
+    equation is valid where all of its group are.
     """
     length = -(-len(log.motion) // max_samples) // 2 * 2 + 1
     if length < 2 or log.decimation > 1:

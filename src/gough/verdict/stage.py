@@ -17,15 +17,18 @@ from gough.verdict.explanation import Explanation, corrected, effort_scale
 from gough.verdict.faults import Fault
 from gough.verdict.fitted_log import FittedLog
 
-MIN_INSIDE_FRACTION = 0.5  # of the samples of a block, for it to be in a part of a log
+# of the samples of a block, for it to be in a part of a log
+MIN_INSIDE_FRACTION = 0.5
 
 
 class WholeFit(NamedTuple):
     """A weighted least-squares fit to all blocks."""
 
-    residual: FloatArray  # effort minus model as a combination of [model, effort], (p + 1,)
+    # effort minus model as a combination of [model, effort], (p + 1,)
+    residual: FloatArray
     scale: FloatArray  # norms of the model's columns, (p,)
-    inverse: FloatArray  # of the Gram matrix of the model's columns over their norms, (p, p)
+    # of the Gram matrix of the model's columns over their norms, (p, p)
+    inverse: FloatArray
 
 
 class Stage:
@@ -78,7 +81,8 @@ class Stage:
         Args:
             explanation: A fault with its size.
             n_tests: Number of tests that it is the best of.
-            least_explained: Error that it has to take away, over the rms effort.
+            least_explained: Error that it has to take away, over the
+                rms effort.
         """
         following = self.followed_by(explanation)
         if following is None:

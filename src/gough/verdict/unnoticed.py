@@ -1,9 +1,11 @@
 """Exchanged channels and wrong units of times and angles that logs do not show.
 
-A robot with equal legs is its own mirror image: with the channels of two legs exchanged, other
-parameters predict the same efforts. Slow motions are predicted as well at twice the pace. The
-angle of a balanced axis may be in degrees: other inertias and frictions predict the same.
-Neither is a fault of the model's prediction, and no rule can warn about it; so it is said.
+A robot with equal legs is its own mirror image: with the channels of
+two legs exchanged, other parameters predict the same efforts. Slow
+motions are predicted as well at twice the pace. The angle of a balanced
+axis may be in degrees: other inertias and frictions predict the same.
+Neither is a fault of the model's prediction, and no rule can warn about
+it; so it is said.
 """
 
 from __future__ import annotations
@@ -54,10 +56,11 @@ def unnoticed_faults(
 ) -> list[DiscreteFault]:
     """Return discrete faults that would change the logs and that no rule would notice.
 
-    The fault is undone in thinned logs, and the model is fitted to them. The change is noticed
-    if it adds an error of 5 % of an effort, or if the acceptance rule would name it. As it is not
-    known which logs are right, times too long and too short are both listed if one of them would
-    not be noticed.
+    The fault is undone in thinned logs, and the model is fitted to
+    them. The change is noticed if it adds an error of 5 % of an effort,
+    or if the acceptance rule would name it. As it is not known which
+    logs are right, times too long and too short are both listed if one
+    of them would not be noticed.
 
     Args:
         evidence: The logs.

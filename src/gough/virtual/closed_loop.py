@@ -46,8 +46,8 @@ from gough.virtual.plant import (
 from gough.virtual.reference import build_reference
 from gough.virtual.simulation import Feedback, Simulation
 
-# By name: from the robot and the payload of the first variant. Other controllers are passed as
-# objects.
+# By name: from the robot and the payload of the first variant. Other
+# controllers are passed as objects.
 CONTROLLERS: dict[str, Callable[[Model, FloatArray], Controller]] = {
     "pid": lambda model, load: PID(),
     "pid+": lambda model, load: PID(velocity_feedforward=True),
@@ -60,10 +60,13 @@ PLANTS = {
     "pinocchio": ("gough.virtual.pinocchio_plant", "pinocchio_plant"),
     "mujoco": ("gough.virtual.mujoco_plant", "mujoco_plant"),
 }
-# Default dead band of friction, relative to the largest speed of a joint along the reference.
+# Default dead band of friction, relative to the largest speed of a
+# joint along the reference.
 RELATIVE_DEAD_BAND = 5e-3
-MAX_STEPS_PER_SECOND = 12e3  # integrator steps beyond which the default dead band is widened
-FRICTION_RATE_POSES = 20  # of the reference at which the rate of friction is computed
+# integrator steps beyond which the default dead band is widened
+MAX_STEPS_PER_SECOND = 12e3
+# of the reference at which the rate of friction is computed
+FRICTION_RATE_POSES = 20
 PROGRESS_SAMPLES = 200  # controller samples between two calls of `progress`
 
 
@@ -150,25 +153,30 @@ def simulate(
 ) -> Simulation:
     """Run a robot along a trajectory in closed loop and return its true motion and efforts.
 
-    Variants of the robot with different parameters or payloads advance together. Sensor
-    noise is drawn afterwards by `record`, so experiments that differ only in noise are one
-    simulation.
+    Variants of the robot with different parameters or payloads advance
+    together. Sensor noise is drawn afterwards by `record`, so
+    experiments that differ only in noise are one simulation.
 
     Args:
-        trajectory: Of task or actuated coordinates; of a design the first one.
-        settings: How to run; single options may be given by name instead.
-        values: True standard parameters, (p,) or (k, p), or changes by name; a priori by
-            default.
+        trajectory: Of task or actuated coordinates; of a design the
+            first one.
+        settings: How to run; single options may be given by name
+            instead.
+        values: True standard parameters, (p,) or (k, p), or changes by
+            name; a priori by default.
         gains: True drive gains, (a,); the robot file's by default.
-        believed_gains: Drive gains with which the controller converts efforts to currents,
-            (a,); the true ones by default.
+        believed_gains: Drive gains with which the controller converts
+            efforts to currents, (a,); the true ones by default.
         actuator: Ideal drive by default.
-        feedback: Let the controller see measured positions; true ones by default.
+        feedback: Let the controller see measured positions; true ones
+            by default.
         progress: Called every 200 samples with the fraction done.
 
     Raises:
-        InvalidTrajectory: The robot cannot follow the trajectory; with time and joint.
-        SimulationFailed: The loop is unstable or meets a singularity; with time and joint.
+        InvalidTrajectory: The robot cannot follow the trajectory; with
+            time and joint.
+        SimulationFailed: The loop is unstable or meets a singularity;
+            with time and joint.
     """
     chosen = merge_settings(SimulateSettings, settings, options)
     model = as_model(model)
@@ -398,9 +406,9 @@ def _dead_band(
 ) -> FloatArray:
     """Return the velocity band of Coulomb friction, (n,).
 
-    By default that of the robot file, else a fraction of the largest speed of each joint
-    along the reference; slow joints get at least a tenth of that of the fastest joint of
-    their kind.
+    By default that of the robot file, else a fraction of the largest
+    speed of each joint along the reference; slow joints get at least a
+    tenth of that of the fastest joint of their kind.
 
     Args:
         motion: The reference.

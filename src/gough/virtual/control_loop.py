@@ -18,11 +18,15 @@ from gough.virtual.controllers import CompiledLaw, Controller, ControlSetup
 from gough.virtual.plant import Actuator, Plant, PlantSettings
 from gough.virtual.simulation import Feedback
 
-MAX_CLOSURE_CHECK = 1e-6  # of the closures; beyond it the robot is nearly singular
-# Integrator steps of all lanes in a block: its arrays stay within a few megabytes.
+# of the closures; beyond it the robot is nearly singular
+MAX_CLOSURE_CHECK = 1e-6
+# Integrator steps of all lanes in a block: its arrays stay within a few
+# megabytes.
 STEPS_PER_BLOCK = 4096
-REVERSAL_DECAY = 0.999  # per sample, of the count of jumps between the limits of a motor
-MAX_REVERSALS = 10  # jumps between the limits of a motor that a stable loop does not reach
+# per sample, of the count of jumps between the limits of a motor
+REVERSAL_DECAY = 0.999
+# jumps between the limits of a motor that a stable loop does not reach
+MAX_REVERSALS = 10
 
 
 class LoopSamples(NamedTuple):
@@ -30,7 +34,8 @@ class LoopSamples(NamedTuple):
 
     position: FloatArray  # true ones of the motors, (t, k, a)
     command: FloatArray  # to the drives, within their limits, (t, k, a)
-    free: FloatArray  # one where a motor was not at its limit, else zero, (t, k, a)
+    # one where a motor was not at its limit, else zero, (t, k, a)
+    free: FloatArray
     effort: FloatArray  # of the drives after the sample, (t, k, a)
     effort_before: FloatArray  # of the drives before the sample, (t, k, a)
     q: FloatArray  # all coordinates, (t, k, n)
@@ -42,7 +47,8 @@ class LoopSamples(NamedTuple):
 class Drives(NamedTuple):
     """How drives change commands."""
 
-    ratio: FloatArray  # given effort over wanted effort: wrong drive gains, (a,)
+    # given effort over wanted effort: wrong drive gains, (a,)
+    ratio: FloatArray
     limit: FloatArray  # largest effort, (a,)
 
 
@@ -55,11 +61,12 @@ def run_compiled(
 ) -> Iterator[LoopSamples]:
     """Run a law on our own plant with ideal drives, all of it machine code.
 
-    Two kernels are bound to arrays that hold the state of every integrator step of a block
-    of controller periods: one for the controller's sample, which writes the efforts into
-    the state, one for the steps of the robot, each of which writes the state that the next
-    one reads (see `Kernel.bind`). Variants are the lanes; one robot alone has kernels of
-    one lane.
+    Two kernels are bound to arrays that hold the state of every
+    integrator step of a block of controller periods: one for the
+    controller's sample, which writes the efforts into the state, one
+    for the steps of the robot, each of which writes the state that the
+    next one reads (see `Kernel.bind`). Variants are the lanes; one
+    robot alone has kernels of one lane.
 
     Args:
         start: State [q, v, internal states] of every variant, (k, n + m + x).
@@ -184,9 +191,10 @@ def run_stepped(
 class StabilityCheck:
     """Raises when a simulated loop becomes unstable or the robot singular.
 
-    A stable loop may keep a motor at its limit, but reaches the other limit through the
-    efforts between. Jumps from one limit to the other within a sample are therefore
-    counted; the count decays, and too many of them are instability.
+    A stable loop may keep a motor at its limit, but reaches the other
+    limit through the efforts between. Jumps from one limit to the other
+    within a sample are therefore counted; the count decays, and too
+    many of them are instability.
 
     Args:
         motion: The reference.
@@ -208,8 +216,9 @@ class StabilityCheck:
             first: Number of the first of them.
 
         Raises:
-            SimulationFailed: A motor is half its range away from its reference, or jumps
-                between its limits, or the loops do not close; with time and joint.
+            SimulationFailed: A motor is half its range away from its
+                reference, or jumps between its limits, or the loops do
+                not close; with time and joint.
         """
         target = self._motion.q[first : first + len(samples.command), self._motors][:, None]
         deviation = np.abs(samples.position - target) / self._reach

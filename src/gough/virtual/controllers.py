@@ -1,7 +1,7 @@
 """Controllers of actuated joints: PID, with velocity or model feed-forward, and computed torque.
 
-Settings are frozen; `start` returns the running loop with its integrators. All act on k
-variants of the robot at once.
+Settings are frozen; `start` returns the running loop with its
+integrators. All act on k variants of the robot at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from gough.kernels.kernel import Kernel
 # (q, qd, qdd) of all coordinates, each (t, n) -> motor efforts (t, a).
 InverseModel = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 MAX_BANDWIDTH = 100.0  # of a controller by default, that of BG13 [rad/s]
-BANDWIDTH_PER_RATE = 0.1  # bandwidth by default over the controller's rate [rad/s per Hz]
+# bandwidth by default over the controller's rate [rad/s per Hz]
+BANDWIDTH_PER_RATE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,9 +38,12 @@ class RobotModel(Record):
     """The inverse dynamics inside a controller, physically consistent or not."""
 
     model: Model  # the robot that the controller assumes
-    values: FloatArray | None = None  # standard parameters, (p,); a priori by default
-    load: FloatArray | None = None  # compensated payload, (10 l,); none by default
-    # Band in which Coulomb compensation is linear; that of the simulated friction by default.
+    # standard parameters, (p,); a priori by default
+    values: FloatArray | None = None
+    # compensated payload, (10 l,); none by default
+    load: FloatArray | None = None
+    # Band in which Coulomb compensation is linear; that of the
+    # simulated friction by default.
     dead_band: float | FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -69,9 +73,11 @@ class ControlSetup:
     model: Model  # for kinematics and the nominal mass matrix
     reference: Motion  # to follow, lead-in included
     period: float  # of the controller [s]
-    # Efforts that hold the robot at the start, (k, a): the integrators start there.
+    # Efforts that hold the robot at the start, (k, a): the integrators
+    # start there.
     holding: FloatArray
-    dead_band: FloatArray  # that of the simulated friction, (n,) [m/s or rad/s]
+    # that of the simulated friction, (n,) [m/s or rad/s]
+    dead_band: FloatArray
     load: FloatArray  # nominal payload of the first variant, (10 l,)
 
     @property
@@ -80,18 +86,23 @@ class ControlSetup:
         return 1 if len(self.holding) == 1 else None
 
 
-# A running controller: (sample, position, velocity, free) -> efforts (k, a). Position, velocity and
-# free are (k, a). Integrators of motors that are not free (saturated) do not change.
+# A running controller: (sample, position, velocity, free) -> efforts
+# (k, a). Position, velocity and free are (k, a). Integrators of motors
+# that are not free (saturated) do not change.
 Loop = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 class CompiledLaw(NamedTuple):
     """A control law as a kernel of `engine.stepping`, with its inputs."""
 
-    kernel: Kernel  # (plant state, controller state, reference, constants) -> both states
-    state: FloatArray  # of the controller at the start, without the free motors, (k, s)
+    # (plant state, controller state, reference, constants) -> both
+    # states
+    kernel: Kernel
+    # of the controller at the start, without the free motors, (k, s)
+    state: FloatArray
     reference: FloatArray  # of every sample, (t, r)
-    constants: FloatArray  # without effort ratios and limits of the drives, (c,)
+    # without effort ratios and limits of the drives, (c,)
+    constants: FloatArray
 
 
 @runtime_checkable
@@ -112,20 +123,23 @@ class PID:
 
         tau = F + Kp e + Ki int e + Kd (w qd_ref - qd),   e = q_ref - q
 
-    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID with velocity
-    feedforward"; F is zero, or the inverse dynamics along the reference (AH09, Fig. 6),
-    averaged over the period for which they are held. From a bandwidth: Kp = 3 M w^2, Kd = 3
-    M w, Ki = M w^3 with the diagonal of the a-priori mass matrix in the reference
+    with w = 0 for the simple PID and w = 1 for BG13's "advanced PID
+    with velocity feedforward"; F is zero, or the inverse dynamics along
+    the reference (AH09, Fig. 6), averaged over the period for which
+    they are held. From a bandwidth: Kp = 3 M w^2, Kd = 3 M w, Ki = M
+    w^3 with the diagonal of the a-priori mass matrix in the reference
     configuration, which puts all three poles of each axis at -w.
 
     Args:
-        bandwidth: w. [rad/s] By default a tenth of the controller's rate, at most 100 rad/s
-            (BG13).
+        bandwidth: w. [rad/s] By default a tenth of the controller's
+            rate, at most 100 rad/s (BG13).
         velocity_feedforward: Let the derivative act on the error.
         feedforward: Model of F, or None.
         kp: Explicit gain instead, a scalar or (a,). [N/m or N m/rad]
-        ki: Explicit gain instead, a scalar or (a,). [N/(m s) or N m/(rad s)]
-        kd: Explicit gain instead, a scalar or (a,). [N s/m or N m s/rad]
+        ki: Explicit gain instead, a scalar or (a,). [N/(m s) or N
+            m/(rad s)]
+        kd: Explicit gain instead, a scalar or (a,). [N s/m or N m
+            s/rad]
     """
 
     bandwidth: float | None = None
@@ -224,7 +238,8 @@ class _DiscretePID(NamedTuple):
     ki: FloatArray  # times the period, (a,)
     kd: FloatArray  # (a,)
     position: FloatArray  # of the reference, (t, a)
-    velocity: FloatArray  # of the reference, zero without velocity feed-forward, (t, a)
+    # of the reference, zero without velocity feed-forward, (t, a)
+    velocity: FloatArray
     feedforward: FloatArray  # efforts, (t, a)
     integral: FloatArray  # at the start, (k, a)
 
@@ -235,15 +250,17 @@ class ComputedTorque:
 
         tau = ID(q, qd_ref, qdd_ref + 3 w ed + 3 w^2 e + w^3 int e)
 
-    with the configuration found from the measured motors on every sample. Velocity terms
-    are those of the reference: the sign of a measured velocity near zero would chatter.
-    qd_ref and qdd_ref are means over the period for which the effort will be held; the
-    effort that the model lacks at the start (wrong gravity) is held throughout. Same poles
-    as the PID of that bandwidth (BG13 keeps 100 rad/s for the linear part of all its laws).
+    with the configuration found from the measured motors on every
+    sample. Velocity terms are those of the reference: the sign of a
+    measured velocity near zero would chatter. qd_ref and qdd_ref are
+    means over the period for which the effort will be held; the effort
+    that the model lacks at the start (wrong gravity) is held
+    throughout. Same poles as the PID of that bandwidth (BG13 keeps 100
+    rad/s for the linear part of all its laws).
 
     Args:
-        inverse: The model; the robot's a-priori parameters with the nominal payload by
-            default.
+        inverse: The model; the robot's a-priori parameters with the
+            nominal payload by default.
         bandwidth: w. [rad/s] As for the PID.
     """
 
@@ -342,7 +359,8 @@ def nominal_mass(model: Model) -> FloatArray:
 
     The diagonal of the mass matrix. [kg or kg m2]
 
-    Redundant robots: 1 / (E_act M^-1 E_act^T)_jj, the mass a single motor accelerates.
+    Redundant robots: 1 / (E_act M^-1 E_act^T)_jj, the mass a single
+    motor accelerates.
     """
     mass = model.mass_matrix(model.home[None])[0]
     motors = list(model.actuated)

@@ -1,9 +1,10 @@
 """Logs of virtual fleets in ordinary motion: pick and place, temperature, wear and a few faults.
 
-Efforts are regressor times parameters along the motion, with the noise of the sensors: no
-controller, no time steps, so months of logs take seconds. At rest the Coulomb friction of a motor
-is any value that it can have, another one at each rest. The equations of motion are those of the
-estimator; what is tested is everything after them.
+Efforts are regressor times parameters along the motion, with the noise
+of the sensors: no controller, no time steps, so months of logs take
+seconds. At rest the Coulomb friction of a motor is any value that it
+can have, another one at each rest. The equations of motion are those of
+the estimator; what is tested is everything after them.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from gough.mechanism import TERMS
 from gough.virtual.simulation import draw_correlated, measure_positions
 
 FLEET_MOTIONS = 6  # different motions of a fleet; logs take turns
-REACH_FRACTION = 0.6  # of the way from home to the limits of the task coordinates
+# of the way from home to the limits of the task coordinates
+REACH_FRACTION = 0.6
 MOVE_TIME = 0.5  # from one place to the next [s]
 REST_TIME = 0.2  # at each place, while something is picked or placed [s]
 CYCLE_TIME = MOVE_TIME + REST_TIME  # a rest and the move that follows [s]
 INERTIA_SCATTER = 0.01  # standard deviation between robots, relative
 FRICTION_SCATTER = 0.1  # standard deviation between robots, relative
-VISCOUS_PER_KELVIN = -0.01  # relative change of viscous friction with temperature [1/K]
-COULOMB_PER_KELVIN = -0.003  # relative change of Coulomb friction with temperature [1/K]
+# relative change of viscous friction with temperature [1/K]
+VISCOUS_PER_KELVIN = -0.01
+# relative change of Coulomb friction with temperature [1/K]
+COULOMB_PER_KELVIN = -0.003
 MEAN_TEMPERATURE = 20.0  # [degC]
 TEMPERATURE_PERIOD = 7.0  # [d]
 TEMPERATURE_AMPLITUDE = 5.0  # [K]
@@ -42,7 +46,8 @@ TEMPERATURE_AMPLITUDE = 5.0  # [K]
 class FleetFaults:
     """Faults of a virtual fleet, by number of the robot."""
 
-    # Joint and relative change of its Coulomb friction over the whole time.
+    # Joint and relative change of its Coulomb friction over the whole
+    # time.
     drift: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     # Motor and factor of its recorded effort.
     gain: Mapping[int, tuple[str, float]] = field(default_factory=dict)
@@ -69,14 +74,17 @@ class VirtualFleet:
 
     model: Model  # the robot without scatter
     days: int = 30  # drifts are over this time
-    faults: FleetFaults = field(default_factory=FleetFaults)  # that the virtual fleet has
+    # that the virtual fleet has
+    faults: FleetFaults = field(default_factory=FleetFaults)
     seconds: float = 5.0  # length of a log [s]
     rate: float = 400.0  # sampling rate [Hz]
     seed: int = 0  # of the random generator
-    # standard deviation of the kind's parameters about those of the robot file, relative
+    # standard deviation of the kind's parameters about those of the
+    # robot file, relative
     kind_scatter: float = 0.0
-    # mass of a product that is carried at the flange while the channel `gripper` is 1, on every
-    # other move and the rest before it [kg]; None without one
+    # mass of a product that is carried at the flange while the channel
+    # `gripper` is 1, on every other move and the rest before it [kg];
+    # None without one
     product: float | None = None
 
     @cached_property

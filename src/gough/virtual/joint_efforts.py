@@ -13,8 +13,10 @@ from gough.core.errors import InvalidInput
 from gough.mechanism.terms import JointState, JointTerm
 from gough.mechanism.types import Joint, Mechanism
 
-TRANSMITTED_EFFORT_ITERATIONS = 2  # of u = tau / (1 + f(u) / u); exact after one if f(u) ~ u
-# (q, qd, sign) at which the derivative of a term by the acceleration is evaluated.
+# of u = tau / (1 + f(u) / u); exact after one if f(u) ~ u
+TRANSMITTED_EFFORT_ITERATIONS = 2
+# (q, qd, sign) at which the derivative of a term by the acceleration is
+# evaluated.
 PROBE_STATES = ((0.0, 0.0, 0.0), (0.7, 1.3, 1.0), (-0.4, -0.9, -1.0))
 
 
@@ -30,18 +32,21 @@ class _TermGroup(NamedTuple):
 class JointEfforts:
     """The joint terms of some coordinates: `rotor` qdd plus the efforts that a call returns.
 
-    Internal states are held over a step of the integrator and updated after it: exact to
-    first order in its length. The transmitted effort u of a motor is its effort less the
-    friction of its joint: u + f(u) = tau, solved by u = tau / (1 + f(u) / u), at once where f
-    is in proportion to u.
+    Internal states are held over a step of the integrator and updated
+    after it: exact to first order in its length. The transmitted effort
+    u of a motor is its effort less the friction of its joint: u + f(u)
+    = tau, solved by u = tau / (1 + f(u) / u), at once where f is in
+    proportion to u.
 
     Args:
         values: Coefficients of the terms by parameter name.
         coordinates: Indices of the mechanism's coordinates, (c,).
-        dead_band: Of Coulomb friction, of all coordinates, (n,). [m/s or rad/s]
+        dead_band: Of Coulomb friction, of all coordinates, (n,). [m/s
+            or rad/s]
 
     Attributes:
-        rotor: Inertia of the terms in proportion to the acceleration, (c,).
+        rotor: Inertia of the terms in proportion to the acceleration,
+            (c,).
         n_states: Number of internal states, x.
         states: Internal states, (x,).
     """
@@ -73,8 +78,8 @@ class JointEfforts:
     def _joints_together(self, name: str, term: JointTerm) -> list[NDArray[np.intp]]:
         """Return the joints of a term in groups that are evaluated together.
 
-        Joints with internal states, or that depend on other joints, are evaluated one by
-        one.
+        Joints with internal states, or that depend on other joints, are
+        evaluated one by one.
         """
         joints = [k for k, joint in enumerate(self._joints) if name in joint.terms]
         if term.lags or term.other_joints:
@@ -121,7 +126,8 @@ class JointEfforts:
         Args:
             joints: Indices of the joints at which it is evaluated.
             states: Its internal states.
-            transmitted: Transmitted efforts of all joints, (c,), if it depends on them.
+            transmitted: Transmitted efforts of all joints, (c,), if it
+                depends on them.
         """
 
         def other(name: str) -> JointState:

@@ -1,8 +1,9 @@
 """A third plant: MuJoCo.
 
-Robots with massless legs (S20's Stewart platform) are one rigid body under leg forces: no
-constraints, exact to the integrator. Other robots have their loops held by MuJoCo's soft
-equality constraints; `Simulation.loop_error` is how far they open.
+Robots with massless legs (S20's Stewart platform) are one rigid body
+under leg forces: no constraints, exact to the integrator. Other robots
+have their loops held by MuJoCo's soft equality constraints;
+`Simulation.loop_error` is how far they open.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ from gough.virtual.joint_efforts import JointEfforts
 from gough.virtual.plant import PlantSettings
 from gough.virtual.tree_plant import TreePlant, body_inertias, runge_kutta
 
-# Mass and inertia of a rotor whose inertia is that of its joint; MuJoCo demands more than 1e-15.
-# [kg and kg m2]
+# Mass and inertia of a rotor whose inertia is that of its joint; MuJoCo
+# demands more than 1e-15. [kg and kg m2]
 ROTOR_MASS = 1e-12
 
 
 def build_mujoco(model: Model, values: FloatArray, load: FloatArray, timestep: float) -> Any:
     """Return one variant of a robot as MjModel; actuator k drives motor k with gear 1.
 
-    Force elements are tendons; those without a motor have actuators after the motors'. A
-    leg without inertia (base, two or three pivots in one point, slider, two ends that
-    coincide) becomes a force between its two ends, too.
+    Force elements are tendons; those without a motor have actuators
+    after the motors'. A leg without inertia (base, two or three pivots
+    in one point, slider, two ends that coincide) becomes a force
+    between its two ends, too.
 
     Args:
         values: Standard parameters, (p,).
@@ -239,7 +241,8 @@ def _check_leg_terms(mechanism: Mechanism, joint: Joint) -> None:
 def mujoco_plant(settings: PlantSettings) -> TreePlant:
     """Return MuJoCo's plant: its accelerations, integrated by the classical Runge-Kutta method.
 
-    Not by `mj_step`, which would hold friction and efforts over its step.
+    Not by `mj_step`, which would hold friction and efforts over its
+    step.
     """
     trees = [MujocoTree(settings, variant) for variant in range(settings.n_variants)]
     return TreePlant(settings, trees, runge_kutta)

@@ -1,9 +1,10 @@
 """A second plant: constrained dynamics from Pinocchio's mass matrix, bias and Jacobians.
 
-Acceptance data come from here: nothing but the mechanism's description is shared with the
-engine. Inertias, kinematics, mass matrix and bias come from Pinocchio; friction, integrator
-and closures are written again, the closures on its world-frame Jacobian J and dJ/dt (point
-p of a body: velocity J_lin v + (J_ang v) x p).
+Acceptance data come from here: nothing but the mechanism's description
+is shared with the engine. Inertias, kinematics, mass matrix and bias
+come from Pinocchio; friction, integrator and closures are written
+again, the closures on its world-frame Jacobian J and dJ/dt (point p of
+a body: velocity J_lin v + (J_ang v) x p).
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ class PinocchioTree(NamedTuple):
     """The tree of a mechanism as a Pinocchio model."""
 
     model: Any  # pin.Model
-    order: list[int]  # index of the mechanism's joint at each of Pinocchio's coordinates
+    # index of the mechanism's joint at each of Pinocchio's coordinates
+    order: list[int]
     joint_of: dict[str, int]  # Pinocchio's joint that carries a body
 
 
 def build_tree(mechanism: Mechanism, inertias: Mapping[str, FloatArray]) -> PinocchioTree:
     """Return the tree of a mechanism as a Pinocchio model.
 
-    Pinocchio's algorithms assume that subtrees are contiguous, so joints are added depth
-    first.
+    Pinocchio's algorithms assume that subtrees are contiguous, so
+    joints are added depth first.
 
     Args:
         inertias: Ten inertial parameters by body.
@@ -106,9 +108,10 @@ def _inertia(parameters: FloatArray, body: str) -> Any:
 class Closures:
     """The closure equations of a mechanism in the coordinates of a Pinocchio tree.
 
-    A kind of closure is made of the equations that its entry names. With frames a and b,
-    their origins p and angular velocities w in the world, their residuals and the rates of
-    these where the loops are closed are:
+    A kind of closure is made of the equations that its entry names.
+    With frames a and b, their origins p and angular velocities w in the
+    world, their residuals and the rates of these where the loops are
+    closed are:
 
         gap       p_b - p_a                                    d/dt of it
         distance  |p_b - p_a| - length (or + the sum below)    d/dt of it
@@ -151,7 +154,8 @@ class Closures:
         translations = np.array([frame.placement.translation for frame in frames])
         self._rotation = rotations.reshape(-1, 3, 3)
         self._translation = translations.reshape(-1, 3, 1)
-        # Poses of the joints that carry ends; the first one is the base.
+        # Poses of the joints that carry ends; the first one is the
+        # base.
         self._joints = sorted(set(joints) - {0})
         self._joint_poses = np.tile(np.eye(3, 4), (len(self._joints) + 1, 1, 1))
         carriers = [0, *self._joints]
@@ -202,14 +206,16 @@ class Closures:
         rotation, origin = self._ends(data)
         c = len(origin) // 2
         end_rates = self._moves_end * v
-        # Velocity and drift of each end at the world's origin: linear part, angular part.
+        # Velocity and drift of each end at the world's origin: linear
+        # part, angular part.
         twist = end_rates @ data.J.T
         drift = end_rates @ data.dJ.T
         spin = twist[:, 3:]
         spin_drift = drift[:, 3:]
         lever = _skew(origin)
         velocity = twist[:, :3] - _times(lever, spin)
-        # Classical acceleration, without that of the coordinates, of the point at the end.
+        # Classical acceleration, without that of the coordinates, of
+        # the point at the end.
         acceleration = drift[:, :3] - _times(lever, spin_drift) + _times(_skew(spin), velocity)
         columns = data.J * self._moves_end[:, None]  # (2c, 6, n)
         linear = columns[:, :3] - lever @ columns[:, 3:]
@@ -303,9 +309,10 @@ class ConstrainedTree:
         [M  K^T] [qdd  ]   [tau - h(q, qd) - f(q, qd)]
         [K  0  ] [-lambda] = [-(dK/dt) qd              ]
 
-    with the rotor inertias on the diagonal of M, solved with pivoting: M may be singular
-    (massless bodies) as long as the closures hold these bodies. Closure equations that
-    others imply in the reference configuration are left out.
+    with the rotor inertias on the diagonal of M, solved with pivoting:
+    M may be singular (massless bodies) as long as the closures hold
+    these bodies. Closure equations that others imply in the reference
+    configuration are left out.
 
     Args:
         values: Standard parameters of one variant, (p,).
@@ -346,7 +353,8 @@ class ConstrainedTree:
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
         """Return accelerations (c,) under motor efforts (a,); NaN if the system is singular."""
         n = len(q)
-        # Only the upper triangle of the mass matrix is filled, and only that is used.
+        # Only the upper triangle of the mass matrix is filled, and only
+        # that is used.
         mass = pin.crba(self._model, self._data, q)
         bias = pin.nonLinearEffects(self._model, self._data, q, v)
         self._compute_jacobians(q, v)

@@ -12,15 +12,17 @@ from gough.engine.model import Model
 from gough.logs.recording import Recording
 from gough.virtual.simulation import draw_correlated, measure_positions
 
-# Effort noise of a robot whose file gives none, as a fraction of the rms effort of each motor.
+# Effort noise of a robot whose file gives none, as a fraction of the
+# rms effort of each motor.
 ASSUMED_NOISE_FRACTION = 0.02
 
 
 def planned_log(model: Model, trajectory: Trajectory, periods: int = 1, seed: int = 0) -> Recording:
     """Return the log that would be recorded of a trajectory, by inverse dynamics and sensor noise.
 
-    The robot file gives parameters, rate and noise. There is no controller: the robot moves as
-    planned, so this takes a fraction of the time of a simulation.
+    The robot file gives parameters, rate and noise. There is no
+    controller: the robot moves as planned, so this takes a fraction of
+    the time of a simulation.
 
     Args:
         model: The robot.

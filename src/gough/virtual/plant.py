@@ -14,10 +14,12 @@ from gough.core.record import Record
 from gough.engine.model import Model
 from gough.engine.stepping import runge_kutta_kernel
 
-# Friction rate times integrator step; the classical Runge-Kutta method is stable below 2.78.
+# Friction rate times integrator step; the classical Runge-Kutta method
+# is stable below 2.78.
 FRICTION_STEP_LIMIT = 1.2
 MAX_INTEGRATOR_STEP = 1e-3  # resolves motion and closures [s]
-ENDLESS_BAND = 1e12  # dead band in which Coulomb friction does not change [m/s or rad/s]
+# dead band in which Coulomb friction does not change [m/s or rad/s]
+ENDLESS_BAND = 1e12
 MIN_INTEGRATOR_STEP = 2e-5  # a smaller one is refused as too expensive [s]
 
 
@@ -28,7 +30,8 @@ class PlantSettings(Record):
     model: Model  # the robot
     values: FloatArray  # standard parameters of each variant, (k, p)
     load: FloatArray  # payload of each variant, (k, 10 l), see `Model.load`
-    # Half-width of the band in which Coulomb friction grows linearly, (n,). [m/s or rad/s]
+    # Half-width of the band in which Coulomb friction grows linearly,
+    # (n,). [m/s or rad/s]
     dead_band: FloatArray
     period: float  # of the controller [s]
     substeps: int  # integrator steps in a period
@@ -66,7 +69,8 @@ class Sample(NamedTuple):
     q: FloatArray  # all coordinates with the loops closed, (k, n)
     velocity: FloatArray  # of the independent coordinates, (k, m)
     acceleration: FloatArray  # of the independent coordinates, (k, m)
-    # Error of the closures over the period that follows, (k,): rounding unless near a singularity.
+    # Error of the closures over the period that follows, (k,): rounding
+    # unless near a singularity.
     check: FloatArray
 
 
@@ -83,8 +87,8 @@ class Plant(Protocol):
         """Return the sample at the start of a controller period and the state at its end.
 
         Args:
-            effort: Motor efforts at 2 substeps + 1 evenly spaced times of the period, both
-                ends included, (g, k, a).
+            effort: Motor efforts at 2 substeps + 1 evenly spaced times
+                of the period, both ends included, (g, k, a).
         """
 
 
@@ -129,14 +133,16 @@ PlantFactory = Callable[[PlantSettings], Plant]
 class GoughPlant:
     """Our own closed-chain equations, integrated by the classical Runge-Kutta method.
 
-    The integrated coordinates are the independent ones. Loops are closed by a Newton step
-    at every evaluation, so they do not drift. Coulomb friction is fs sign(qd) with the sign
-    linear inside the dead band: a robot "at rest" creeps at most at the band, and samples
-    of the motion obey the inverse dynamics with that dead band exactly. Over a step signs
-    are held at means that depend on its end (`engine.coulomb`): the step need not resolve
-    the band.
+    The integrated coordinates are the independent ones. Loops are
+    closed by a Newton step at every evaluation, so they do not drift.
+    Coulomb friction is fs sign(qd) with the sign linear inside the dead
+    band: a robot "at rest" creeps at most at the band, and samples of
+    the motion obey the inverse dynamics with that dead band exactly.
+    Over a step signs are held at means that depend on its end
+    (`engine.coulomb`): the step need not resolve the band.
 
-    The state is [q, v, w], (k, n + m + x), with the internal states w of joint terms.
+    The state is [q, v, w], (k, n + m + x), with the internal states w
+    of joint terms.
     """
 
     implicit_friction = True  # the step need not resolve the dead band
@@ -191,8 +197,8 @@ def friction_rate(
 ) -> float:
     """Return the fastest rate of friction inside its dead band. [1/s]
 
-    It is max eig(M^-1 D), D = E^T diag(fs / band + fv) E, over all variants and
-    configurations.
+    It is max eig(M^-1 D), D = E^T diag(fs / band + fv) E, over all
+    variants and configurations.
 
     Args:
         values: Standard parameters of each variant, (k, p).
@@ -230,7 +236,8 @@ def count_substeps(rate: float, period: float, fewest: int = 2) -> int:
     """Return how many integrator steps a controller period needs.
 
     Args:
-        rate: Of the friction that the integrator treats explicitly. [1/s]
+        rate: Of the friction that the integrator treats explicitly.
+            [1/s]
         period: Of the controller. [s]
         fewest: Least number of steps.
     """

@@ -19,7 +19,8 @@ from gough.engine.limits import collect_limits, measure
 from gough.engine.loops import By
 from gough.engine.model import Model
 
-# Ratio of singular values of the scaled closures below which a pose is refused as singular.
+# Ratio of singular values of the scaled closures below which a pose is
+# refused as singular.
 REFERENCE_SINGULARITY_RATIO = 1e-4
 SINGULARITY_SAMPLES = 1000  # of a motion that are checked for singularities
 
@@ -27,7 +28,8 @@ SINGULARITY_SAMPLES = 1000  # of a motion that are checked for singularities
 class Reference(NamedTuple):
     """A trajectory at the controller's samples."""
 
-    motion: Motion  # all coordinates, lead-in included; time is negative there, (t,)
+    # all coordinates, lead-in included; time is negative there, (t,)
+    motion: Motion
     lead: int  # samples of the lead-in
     period_samples: int | None  # of one period, if there is one
 
@@ -49,10 +51,10 @@ def build_reference(
 ) -> Reference:
     """Return the motion of all coordinates along a trajectory that the robot can follow.
 
-    A periodic trajectory is preceded by `lead_in` periods along the same path whose pace
-    rises smoothly from rest within the first half period, so that the recorded periods
-    repeat. Task coordinates that the trajectory does not name keep their reference
-    configuration.
+    A periodic trajectory is preceded by `lead_in` periods along the
+    same path whose pace rises smoothly from rest within the first half
+    period, so that the recorded periods repeat. Task coordinates that
+    the trajectory does not name keep their reference configuration.
 
     Args:
         rate: Of the controller. [Hz]
@@ -119,7 +121,8 @@ def driving_coordinates(model: Model, trajectory: Trajectory) -> By:
     """Return whether a trajectory moves task or actuated coordinates of the robot.
 
     Raises:
-        InvalidTrajectory: It is for another robot, or names other coordinates or units.
+        InvalidTrajectory: It is for another robot, or names other
+            coordinates or units.
     """
     mechanism = model.mechanism
     if trajectory.robot and trajectory.robot != mechanism.name:
@@ -164,7 +167,8 @@ def _follow(
     """Return the motion of all coordinates along the path at a pace.
 
     Args:
-        start: Configuration from which the loops are closed first, (n,).
+        start: Configuration from which the loops are closed first,
+            (n,).
     """
     position, path_velocity, path_acceleration = trajectory.at(pace.s)
     rate = pace.rate[:, None]
@@ -212,8 +216,8 @@ def _check_motion(model: Model, motion: Motion) -> None:
 def _check_singularities(model: Model, motion: Motion) -> None:
     """Raise if the motors do not determine the platform at a sample, or between two samples.
 
-    The determinant of the closures' dependent columns K changes sign across a Type-2
-    singularity.
+    The determinant of the closures' dependent columns K changes sign
+    across a Type-2 singularity.
     """
     partition = model.loops.partitions["actuated"]
     if not partition.dependent:
@@ -245,7 +249,8 @@ def _check_singularities(model: Model, motion: Motion) -> None:
 def _well_conditioned(jacobian: FloatArray) -> bool:
     """Return whether K^T K - (ratio |K|)^2 has a Cholesky factor at all samples.
 
-    Then no singular value of K is small. This takes a fifth of the time of singular values.
+    Then no singular value of K is small. This takes a fifth of the time
+    of singular values.
     """
     squares = jacobian.swapaxes(1, 2) @ jacobian
     norms = np.einsum("tii->t", squares)

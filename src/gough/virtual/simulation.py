@@ -51,7 +51,8 @@ def measure_positions(rng: np.random.Generator, position: FloatArray, noise: Noi
     return np.asarray(np.round(measured / noise.resolution) * noise.resolution)
 
 
-# Running sensors: true position -> position and velocity as the controller sees them, (k, a) each.
+# Running sensors: true position -> position and velocity as the
+# controller sees them, (k, a) each.
 Measure = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
@@ -66,9 +67,10 @@ class Feedback(Protocol):
 class Simulation(Record):
     """True motion and efforts of k variants of a robot, at the recorded samples.
 
-    An effort that is held from one sample to the next acts half a period later than its
-    time stamp. The mean of the efforts before and after a sample, which a drive that
-    averages measures, has no such delay.
+    An effort that is held from one sample to the next acts half a
+    period later than its time stamp. The mean of the efforts before and
+    after a sample, which a drive that averages measures, has no such
+    delay.
     """
 
     model: Model  # the robot
@@ -77,15 +79,21 @@ class Simulation(Record):
     time: FloatArray  # (t,) [s]
     q: FloatArray  # all coordinates, loops closed, (k, t, n)
     velocity: FloatArray  # of the independent coordinates, (k, t, m)
-    acceleration: FloatArray  # of the independent coordinates, under the effort that follows
-    effort: FloatArray  # that follows the sample, (k, t, a): the inverse dynamics of the motion
-    mean_effort: FloatArray  # mean of the efforts before and after the sample, (k, t, a)
+    # of the independent coordinates, under the effort that follows
+    acceleration: FloatArray
+    # that follows the sample, (k, t, a): the inverse dynamics of the
+    # motion
+    effort: FloatArray
+    # mean of the efforts before and after the sample, (k, t, a)
+    mean_effort: FloatArray
     reference: FloatArray  # commanded positions of the motors, (t, a)
     dead_band: FloatArray  # of the simulated friction, (n,) [m/s or rad/s]
-    gains: FloatArray | None  # true drive gains, (a,), if currents are recorded
+    # true drive gains, (a,), if currents are recorded
+    gains: FloatArray | None
     payloads: tuple[str | None, ...]  # of each variant
     period_samples: int | None  # samples of one period, if the motion repeats
-    saturated: FloatArray  # number of samples at which a motor was at its limit, (k, a)
+    # number of samples at which a motor was at its limit, (k, a)
+    saturated: FloatArray
     settings: Settings  # of the simulation
 
     def __post_init__(self) -> None:
@@ -211,17 +219,20 @@ def record(
 ) -> Recording:
     """Return the log that the robot's controller would have saved, with sensor noise.
 
-    Robots with drive gains record currents, the others efforts. The same simulation and
-    seed give the same bytes.
+    Robots with drive gains record currents, the others efforts. The
+    same simulation and seed give the same bytes.
 
     Args:
-        noise: Of the sensors; the robot file's by default, `Noise()` for none.
+        noise: Of the sensors; the robot file's by default, `Noise()`
+            for none.
         seed: Of the random generator.
         variant: Which of the simulated variants to record.
-        covariance: Of the effort noise instead of that of `noise`, (a, a).
-        velocity_noise: Standard deviation of recorded velocities; None records none.
-        average: Record the mean of the efforts before and after each sample, else the
-            command that follows it.
+        covariance: Of the effort noise instead of that of `noise`, (a,
+            a).
+        velocity_noise: Standard deviation of recorded velocities; None
+            records none.
+        average: Record the mean of the efforts before and after each
+            sample, else the command that follows it.
     """
     if not 0 <= variant < simulation.n_variants:
         raise InvalidInput(

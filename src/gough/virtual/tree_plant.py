@@ -17,7 +17,8 @@ from gough.virtual.plant import PlantSettings, Sample
 
 # q, v, motor efforts (a,) -> accelerations.
 Acceleration = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-# acceleration, q, v, efforts (3, a) over a step, its length -> q, v at its end, first acceleration.
+# acceleration, q, v, efforts (3, a) over a step, its length -> q, v at
+# its end, first acceleration.
 Stepper = Callable[
     [Acceleration, FloatArray, FloatArray, FloatArray, float],
     tuple[FloatArray, FloatArray, FloatArray],
@@ -35,7 +36,8 @@ class TreeState(NamedTuple):
 class Tree(Protocol):
     """One robot; q and v are its own coordinates, (c,) each."""
 
-    coordinates: list[int]  # indices of the mechanism's coordinates that it has, in its order
+    # indices of the mechanism's coordinates that it has, in its order
+    coordinates: list[int]
     terms: JointEfforts  # of these coordinates
 
     def acceleration(self, q: FloatArray, v: FloatArray, effort: FloatArray) -> FloatArray:
@@ -58,7 +60,8 @@ def midpoint(
     """Return q and v a step later and the acceleration at its start, by the midpoint rule.
 
     Args:
-        effort: Motor efforts at start, middle and end of the step, (3, a).
+        effort: Motor efforts at start, middle and end of the step, (3,
+            a).
         h: Length of the step. [s]
     """
     a1 = acceleration(q, v, effort[0])
@@ -107,8 +110,8 @@ def body_inertias(
 class TreePlant:
     """Trees, one for each variant. Coulomb friction is linear inside the dead band.
 
-    Coordinates that the trees do not have (massless legs, force elements) follow from those
-    of the platform or the motors.
+    Coordinates that the trees do not have (massless legs, force
+    elements) follow from those of the platform or the motors.
     """
 
     def __init__(self, settings: PlantSettings, trees: Sequence[Tree], step: Stepper) -> None:

@@ -27,7 +27,8 @@ COMMANDS = ("robots", "schema", "view", *VERBS, "run", "demo")
 def build(called: str | None) -> typer.Typer:
     """Return the application; verbs that are not called have help, but no options.
 
-    The options of a verb are declared in the packages it uses, which take long to import.
+    The options of a verb are declared in the packages it uses, which
+    take long to import.
     """
     app = typer.Typer(
         name="gough",
@@ -79,8 +80,9 @@ def _root(
 def main() -> None:
     """Run the command line.
 
-    The exit code is 0 when done, 1 after one error message on stderr, 2 on wrong usage, 3
-    if the result is beyond a threshold, 130 after Ctrl-C.
+    The exit code is 0 when done, 1 after one error message on stderr, 2
+    on wrong usage, 3 if the result is beyond a threshold, 130 after
+    Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be UTF-8
@@ -105,7 +107,8 @@ def main() -> None:
 
 def _called_command() -> str | None:
     """Return the first word of the command line that is no option."""
-    # a shell that asks for completion hands over the line so far in its environment
+    # a shell that asks for completion hands over the line so far in its
+    # environment
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
     for word in line.split()[1:] or sys.argv[1:]:
         if not word.startswith("-"):

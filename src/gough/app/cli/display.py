@@ -27,11 +27,13 @@ from rich.text import Text
 
 from gough.app.studies.step import FailOn, has_failed
 
-BEYOND_THRESHOLD = 3  # exit code: the work was done, and its result is beyond a threshold
+# exit code: the work was done, and its result is beyond a threshold
+BEYOND_THRESHOLD = 3
 PROGRESS_DELAY = 1.0  # time before a progress bar is shown [s]
 MIN_FRACTION_TIMED = 0.02  # done before the rest is estimated
 NARROW_TERMINAL = 70  # columns below which progress has no bar
-TABLE_GAPS = 2  # wide gaps between words from which on a line belongs to a table
+# wide gaps between words from which on a line belongs to a table
+TABLE_GAPS = 2
 # Words of levels and their colours on a terminal.
 LEVEL_COLOURS = {
     r"^\S+: OK\b": "green",
@@ -51,8 +53,8 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite what is already 
 def say(text: str) -> None:
     """Print plain text, in which nothing is read as markup.
 
-    On a terminal, levels are coloured and sentences wrapped at words; in a pipe or a file the
-    text stays as it is.
+    On a terminal, levels are coloured and sentences wrapped at words;
+    in a pipe or a file the text stays as it is.
     """
     for line in text.split("\n"):
         for piece in wrapped(line, out.width) if out.is_terminal else [line]:
@@ -145,8 +147,8 @@ def time_left_text(elapsed: float, fraction: float) -> str:
 def progress(label: str, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error once a task takes more than a second.
 
-    The bar only moves to and fro while the task has not reported how much is done. There is
-    none where standard error is no terminal.
+    The bar only moves to and fro while the task has not reported how
+    much is done. There is none where standard error is no terminal.
 
     Yields:
         A function to call with the fraction done.

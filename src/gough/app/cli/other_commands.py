@@ -26,7 +26,8 @@ from gough.core.errors import InvalidInput, nearest
 if TYPE_CHECKING:
     from gough.app.studies.monte_carlo import TrueAndEstimated
 
-DEMO_TABLE_ROWS = 30  # of the table of parameters a demo prints; the report has all
+# of the table of parameters a demo prints; the report has all
+DEMO_TABLE_ROWS = 30
 
 
 def robots(

@@ -56,8 +56,9 @@ def verify_box(context: typer.Context, given: bool) -> None:
 def verify_parameters() -> list[inspect.Parameter]:
     """Return the options that check a stored box instead of computing one.
 
-    They are eager: the arguments of the command are not needed then. The last one is never
-    given, and options that are not given are processed after those that are.
+    They are eager: the arguments of the command are not needed then.
+    The last one is never given, and options that are not given are
+    processed after those that are.
     """
     box = typer.Option(
         is_eager=True,
@@ -207,8 +208,8 @@ def _is_table(option: Option) -> bool:
 def parse_cli_value(option: Option, words: Any) -> Any:
     """Return the value of an option that was written on a command line.
 
-    A list such as `a=1 b=2` is a mapping; a single number of an option that takes one
-    number or several is that number.
+    A list such as `a=1 b=2` is a mapping; a single number of an option
+    that takes one number or several is that number.
     """
     if not isinstance(words, list):
         return words

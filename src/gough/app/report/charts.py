@@ -1,9 +1,9 @@
 """Small SVG charts: the building blocks of all figures of the report.
 
-Drawn here and not by Plotly in the browser. Measured on the hexapod's report (headless
-Chromium, two cores, no GPU): with Plotly 6.4 MB, of which 4.8 MB are its script, and 9-14 s
-until it is drawn; with these 0.43 MB and 1-2 s. They are also vectors on paper, sized for
-it.
+Drawn here and not by Plotly in the browser. Measured on the hexapod's
+report (headless Chromium, two cores, no GPU): with Plotly 6.4 MB, of
+which 4.8 MB are its script, and 9-14 s until it is drawn; with these
+0.43 MB and 1-2 s. They are also vectors on paper, sized for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PACKED_WIDTH = 4000  # integer steps across a plot whose curves are packed
 PACKED_HEIGHT = 1000  # integer steps up such a plot
 PICTURE_WIDTH = 420  # of a picture with one plot
 TICK_ROUNDING = 1e-9  # ticks this close to an end of an axis are drawn
-MIN_LABEL_DISTANCE = 11.0  # of the values beside an axis, from one line to the next [px]
+# of the values beside an axis, from one line to the next [px]
+MIN_LABEL_DISTANCE = 11.0
 MOST_DECADES = 5  # labelled on a logarithmic axis
 
 
@@ -302,7 +303,8 @@ def label(value: float, marks: Sequence[float], log: bool) -> str:
 def decades(low: float, high: float) -> list[float]:
     """Return ticks of a logarithmic axis, as logarithms.
 
-    Whole decades, some of them if they are many; also 2 and 5 times if there is only one.
+    Whole decades, some of them if they are many; also 2 and 5 times if
+    there is only one.
     """
     first = math.ceil(low - TICK_ROUNDING)
     last = math.floor(high + TICK_ROUNDING)

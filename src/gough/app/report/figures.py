@@ -62,7 +62,8 @@ def effort_charts(fit: Fit, rows: Sequence[str], units: Sequence[str], panels: i
         fit: Measured and predicted effort of a log.
         rows: Names of the joint equations.
         units: Of their efforts.
-        panels: Number of such pictures in the report, which share a budget of points.
+        panels: Number of such pictures in the report, which share a
+            budget of points.
     """
     count = int(np.clip(CURVE_POINTS / 3 / max(panels, 1), 250, 1400))
     gap = np.diff(fit.time, prepend=fit.time[0])
@@ -263,9 +264,10 @@ def _spectra_of_row(fits: Sequence[Fit], j: int) -> list[tuple[FloatArray, Float
 def amplitude_density(time: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return frequencies (b,) [Hz] and amplitude densities (b,) [unit / sqrt(Hz)].
 
-    Missing samples of the even clock dt are set to zero: for N samples of white noise of
-    variance s^2, |sum x exp(-j w t)|^2 has mean N s^2 whatever is missing, so the one-sided
-    density is 2 dt |X|^2 / N. Averaged in bands of equal width in log f.
+    Missing samples of the even clock dt are set to zero: for N samples
+    of white noise of variance s^2, |sum x exp(-j w t)|^2 has mean N s^2
+    whatever is missing, so the one-sided density is 2 dt |X|^2 / N.
+    Averaged in bands of equal width in log f.
 
     Args:
         time: Of samples with gaps, (t,). [s]
@@ -363,8 +365,8 @@ def comparison_charts(
 ) -> list[Markup]:
     """Return all results minus the chosen estimate, over its standard errors.
 
-    Estimates have 95 % confidence intervals, enclosures are boxes. One picture for as many
-    parameters as fit on a page.
+    Estimates have 95 % confidence intervals, enclosures are boxes. One
+    picture for as many parameters as fit on a page.
     """
     names = chosen.parameters
     n_estimates = sum(isinstance(result, Estimate) for result in results.values())
@@ -621,8 +623,9 @@ def _candidate_chart(
 def friction_charts(model: Model, result: Identification) -> list[Markup]:
     """Return friction over velocity and position-dependent terms of each motor.
 
-    Only of motors that have a joint equation of their own. Points are measured effort minus
-    the rest of the model: measured - predicted + the terms shown.
+    Only of motors that have a joint equation of their own. Points are
+    measured effort minus the rest of the model: measured - predicted +
+    the terms shown.
     """
     mechanism = model.mechanism
     fits = [fit for fit in result.fits if len(fit.time) > 2]

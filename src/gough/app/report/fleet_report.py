@@ -16,17 +16,22 @@ from gough.fleets.alerts import Alert
 from gough.fleets.fleet import Fleet
 from gough.fleets.history import DAY, RobotHistory, date_of
 
-# parameters drawn of each robot: those that drift, then those with the smallest detectable drift
+# parameters drawn of each robot: those that drift, then those with the
+# smallest detectable drift
 CHARTS_PER_ROBOT = 5
-DEVIATIONS_LISTED = 12  # parameters of each robot in the table, the largest deviations first
+# parameters of each robot in the table, the largest deviations first
+DEVIATIONS_LISTED = 12
 INTERVAL_95 = 1.96  # half width of a 95 % interval in standard errors
-MAX_ROBOTS_DETAILED = 100  # robots with charts, those to check first; the tables have all
+# robots with charts, those to check first; the tables have all
+MAX_ROBOTS_DETAILED = 100
 MAX_MAP_ROBOTS = 150  # rows of the map, those to check first
-MAX_MAP_COLUMNS = 124  # of the map; where there are more periods, neighbours share a column
+# of the map; where there are more periods, neighbours share a column
+MAX_MAP_COLUMNS = 124
 MAP_WIDTH = 1100.0  # with names and margins [px]
 MAP_ROW = 15.0  # height of a row of the map [px]
 MAP_SHADES = 8  # colours of the map
-MAP_FULL_RATIO = 4.0  # residual over its usual size that has the darkest colour
+# residual over its usual size that has the darkest colour
+MAP_FULL_RATIO = 4.0
 SEVERITY_FULL_BAR = 100.0  # standard deviations that fill the bar of severity
 
 
@@ -77,7 +82,8 @@ def _robot(fleet: Fleet, i: int, ratio: FloatArray, drawn_first: IntArray) -> di
     Args:
         fleet: The fleet.
         i: Position of the robot.
-        ratio: Residual of its worst motor in each period over that of the fleet, (t,).
+        ratio: Residual of its worst motor in each period over that of
+            the fleet, (t,).
         drawn_first: Parameters in the order in which they are drawn.
     """
     history = fleet.histories[i]
@@ -126,8 +132,8 @@ def _severity_bar(score: float) -> Markup:
 def _map(robots: list[dict[str, Any]], first: float, last: float) -> Markup:
     """Draw the residual of every robot over time, one row for each robot.
 
-    A cell is darker the larger the residual is, compared with the median of the fleet; it
-    shows the worst period of its time.
+    A cell is darker the larger the residual is, compared with the
+    median of the fleet; it shows the worst period of its time.
 
     Args:
         robots: What the page shows of them, in the order of the rows.

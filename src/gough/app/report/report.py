@@ -64,8 +64,8 @@ def write_report(
 ) -> None:
     """Write a self-contained HTML report.
 
-    It needs no network and prints as vectors. The same input and date give the same bytes.
-    A failure leaves no partial file.
+    It needs no network and prints as vectors. The same input and date
+    give the same bytes. A failure leaves no partial file.
 
     Args:
         model: The robot, its name or its file.

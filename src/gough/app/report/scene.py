@@ -18,11 +18,15 @@ from gough.identification import Fit
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.types import BASE, Joint, Mechanism
 
-SCENE_STEPS = 20000  # integer steps from the centre to the far end of a picture
+# integer steps from the centre to the far end of a picture
+SCENE_STEPS = 20000
 PATH_POINTS = 700  # most points of a drawn path
 SMALLEST_ROBOT = 1e-9  # extent below which all joints meet in one point [m]
-SAME_POINT = 1e-6  # distance below which points are one, relative to the robot's size
-FRAME_STRIDE = 0.04  # largest move of a point between two frames, relative to the robot's size
+# distance below which points are one, relative to the robot's size
+SAME_POINT = 1e-6
+# largest move of a point between two frames, relative to the robot's
+# size
+FRAME_STRIDE = 0.04
 MOST_FRAMES = 160  # of the moving picture
 FEWEST_FRAMES = 24
 SHORTEST_FRAME = 0.005  # [s]
@@ -135,9 +139,11 @@ class Skeleton:
     """Points of a robot along a motion, and the lines and plates between them."""
 
     points: FloatArray  # in the base frame, (t, k, 3) [m]
-    # two points and the kind: `body`, massless `rod`, or the `slide` of a prismatic joint
+    # two points and the kind: `body`, massless `rod`, or the `slide` of
+    # a prismatic joint
     links: tuple[tuple[int, int, str], ...]
-    plates: tuple[tuple[tuple[int, ...], str], ...]  # closed polygons: `base`, `platform`
+    # closed polygons: `base`, `platform`
+    plates: tuple[tuple[tuple[int, ...], str], ...]
     dots: tuple[tuple[int, str], ...]  # `motor`, `joint`
     tool: int  # point of the tool
     turn: FloatArray  # orientation of the tool, (t, 3, 3)
@@ -151,9 +157,10 @@ class Skeleton:
 def skeleton(chain: ClosedChain, tool: str, q: FloatArray) -> Skeleton:
     """Draw a robot at configurations (t, n).
 
-    Each body joins the origins of its joints and its closure points. Virtual joints of the
-    platform are not drawn. Points that coincide throughout are one. The bodies of a wrist
-    whose joints all meet in one point are drawn from there to their centres of mass.
+    Each body joins the origins of its joints and its closure points.
+    Virtual joints of the platform are not drawn. Points that coincide
+    throughout are one. The bodies of a wrist whose joints all meet in
+    one point are drawn from there to their centres of mass.
     """
     mechanism = chain.loops.mechanism
     joints = _drawn_joints(mechanism)
@@ -311,9 +318,10 @@ def _around(points: FloatArray) -> list[int]:
 def frames(model: Model, time: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return evenly spaced times (f,) and configurations (f, n) for a moving picture of a log.
 
-    No point moves farther between two frames than a small fraction of the robot; of a log
-    too long for the number of frames the beginning is shown. Samples that the log lacks are
-    interpolated (modified Akima).
+    No point moves farther between two frames than a small fraction of
+    the robot; of a log too long for the number of frames the beginning
+    is shown. Samples that the log lacks are interpolated (modified
+    Akima).
     """
     if len(time) < 3:
         return time, q

@@ -20,18 +20,21 @@ from gough.mechanism.types import Joint
 
 LISTED_CORRELATION = 0.8  # smallest correlation in the list of pairs
 LISTED_PAIRS = 12  # most pairs in that list
-PRIOR_ROUNDING = 1e-12  # of the sum of its terms, below which a prior value is zero
+# of the sum of its terms, below which a prior value is zero
+PRIOR_ROUNDING = 1e-12
 DIGEST_CHARACTERS = 12  # of a fingerprint of a log
-# Figures of data quality without unit; the others say theirs or are lengths.
+# Figures of data quality without unit; the others say theirs or are
+# lengths.
 QUALITY_WITHOUT_UNIT = ("decimation", "periods", "samples")
 
 
 def parameter_rows(model: Model, identification: Identification) -> list[dict[str, Any]]:
     """Return every parameter of the result, drive gains and payload parameters among them.
 
-    The entries are texts: `known` is the relative standard error `share`, or |t| for values
-    that may be zero; `prior` is the value of the robot file, `notices` say why a value is
-    doubtful and `formula` is empty for base parameters that are one standard parameter.
+    The entries are texts: `known` is the relative standard error
+    `share`, or |t| for values that may be zero; `prior` is the value of
+    the robot file, `notices` say why a value is doubtful and `formula`
+    is empty for base parameters that are one standard parameter.
     """
     estimate = identification.estimate
     prior = _prior(model, identification)

@@ -35,15 +35,18 @@ def write_corrected_files(
 ) -> list[Path]:
     """Write descriptions, or a robot file, that correct some faults, and return their paths.
 
-    They are written beside the old files, `log.corrected.toml` for `log.csv`, never over them. A
-    fault of one log is corrected in the description of that log only.
+    They are written beside the old files, `log.corrected.toml` for
+    `log.csv`, never over them. A fault of one log is corrected in the
+    description of that log only.
 
     Args:
         model: The robot.
         robot: Name or path of its file.
         logs: Paths, `log.csv@its.toml` with a description of its own.
-        faults: What to correct; faults that no file can express are left out.
-        description: The description of all logs without one of their own.
+        faults: What to correct; faults that no file can express are
+            left out.
+        description: The description of all logs without one of their
+            own.
         gains: Drive gains by motor, of logs with currents.
         force: Overwrite earlier corrected files.
     """

@@ -46,8 +46,10 @@ class _Header(NamedTuple):
     folder: Path  # of the fleet file
     robot: str
     table: Path | None  # of logs; None with a dataset
-    dataset: str | None  # folder or address of a Parquet dataset robot=.../day=...
-    zone: ZoneInfo | None  # time zone of the robots; a line of the table may name another
+    # folder or address of a Parquet dataset robot=.../day=...
+    dataset: str | None
+    # time zone of the robots; a line of the table may name another
+    zone: ZoneInfo | None
     description: str | None  # of logs without their own
     settings: FleetSettings
 
@@ -57,10 +59,12 @@ def read_fleet_file(file: str, settings: FleetSettings) -> FleetFile:
 
     Args:
         file: The fleet file.
-        settings: Those that are not the defaults replace those of the file.
+        settings: Those that are not the defaults replace those of the
+            file.
 
     Raises:
-        InvalidRecording: Some lines of the table cannot be used, and are not to be skipped.
+        InvalidRecording: Some lines of the table cannot be used, and
+            are not to be skipped.
     """
     header = _read_header(file, settings)
     if header.dataset is not None:
@@ -169,7 +173,8 @@ def _dataset_logs(header: _Header, dataset: str) -> list[FleetLog]:
 def _read_table(header: _Header) -> tuple[list[FleetLog], dict[str, str]]:
     """Return the logs of a table, each once, and the problems of other lines by place.
 
-    A log under two robots is there for both; the analysis of the fleet makes an alert of it.
+    A log under two robots is there for both; the analysis of the fleet
+    makes an alert of it.
     """
     table = header.table
     assert table is not None

@@ -46,7 +46,8 @@ def load_result_of(model: Model, folder: str | None) -> Identification | None:
 def expand_patterns(paths: Sequence[str], description: str | None) -> list[str]:
     """Replace patterns such as `logs/*.parquet` by the files they match.
 
-    Each log is returned as `log.csv@description.toml` where it has a description.
+    Each log is returned as `log.csv@description.toml` where it has a
+    description.
     """
     expanded = []
     for path in paths:

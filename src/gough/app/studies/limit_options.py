@@ -13,7 +13,8 @@ from gough.engine.model import Model
 from gough.mechanism import Limits
 
 LIMIT_QUANTITIES = ("position", "velocity", "acceleration", "effort")
-# Dimensions of the units that a limit may be written with, by the unit of the coordinate.
+# Dimensions of the units that a limit may be written with, by the unit
+# of the coordinate.
 LIMIT_DIMENSIONS = {
     "m": dict(zip(LIMIT_QUANTITIES, ("length", "velocity", "acceleration", "force"))),
     "rad": dict(
@@ -27,12 +28,14 @@ def parse_limits(texts: Sequence[str], model: Model) -> dict[str, Limits]:
     """Return limits by coordinate; without a name those of all motors.
 
     Args:
-        texts: `left.motor.velocity=2` in SI units, or with a unit, `velocity=30 deg/s`; positions
-            have a lowest and a highest one, `position=-90:90 deg`.
+        texts: `left.motor.velocity=2` in SI units, or with a unit,
+            `velocity=30 deg/s`; positions have a lowest and a highest
+            one, `position=-90:90 deg`.
         model: The robot.
 
     Raises:
-        InvalidInput: A text is not of this form, or names no coordinate of the robot.
+        InvalidInput: A text is not of this form, or names no coordinate
+            of the robot.
     """
     limits: dict[str, Limits] = {}
     for text in texts:

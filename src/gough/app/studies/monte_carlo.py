@@ -25,10 +25,12 @@ from gough.identification import ESTIMATORS
 from gough.identification.estimators import AUTO_ESTIMATOR
 from gough.virtual import Simulation, record, simulate
 
-# Columns of the table, a row for each robot, design and noise level: number of runs, number of
-# parameters, fraction of 95 % intervals that contain the truth and its standard error (from the
-# scatter between runs: the intervals of one run are correlated); then, in standard errors of the
-# estimates, bias, scatter between runs, and root mean square of the errors.
+# Columns of the table, a row for each robot, design and noise level:
+# number of runs, number of parameters, fraction of 95 % intervals that
+# contain the truth and its standard error (from the scatter between
+# runs: the intervals of one run are correlated); then, in standard
+# errors of the estimates, bias, scatter between runs, and root mean
+# square of the errors.
 COLUMNS = (
     "robot",
     "design",
@@ -164,7 +166,8 @@ def outcome_of(run: MonteCarloRun) -> FloatArray:
     """Identify one virtual experiment and compare the estimate with the truth.
 
     Returns:
-        Error of each parameter in standard errors, and 1 where its 95 % interval contains
+        Error of each parameter in standard errors, and 1 where its 95 %
+            interval contains
         the truth, (2, p).
     """
     simulation = _simulated(run.robot, run.tied, run.design, run.periods, run.friction_width)

@@ -1,7 +1,8 @@
 """The JSON Schema of what the verbs with a verdict print with `--json`.
 
-Every such result has `level`, `headline` and `notices`; the other keys depend on the verb. Keys
-that are declared here keep their names and types; others may be added.
+Every such result has `level`, `headline` and `notices`; the other keys
+depend on the verb. Keys that are declared here keep their names and
+types; others may be added.
 """
 
 from __future__ import annotations

@@ -32,11 +32,14 @@ from gough.mechanism import Mechanism, parse_robot
 from gough.mechanism.closures import CLOSURES
 from gough.mechanism.placement import IDENTITY, inverse, transform
 
-# How far start poses are drawn from a singular one, one after the other. [m or rad]
+# How far start poses are drawn from a singular one, one after the
+# other. [m or rad]
 START_DISTANCES = (0.1, 0.2, 0.4, 0.8)
-# Margin to a singularity that is enough for a start pose; bundled robots start at 0.07 to 0.35.
+# Margin to a singularity that is enough for a start pose; bundled
+# robots start at 0.07 to 0.35.
 ENOUGH_START_MARGIN = 2e-3
-MOVES_TOLERANCE = 1e-9  # velocity of a platform below which it does not move in a direction
+# velocity of a platform below which it does not move in a direction
+MOVES_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +131,15 @@ def _with_start(tree: RobotTree, description: Description, loops: Loops) -> Robo
 def lock_joints(tree: RobotTree, source: str, names: Sequence[str]) -> RobotTree:
     """Lock joints at the start values of the file, or else where its loops close.
 
-    The loops of a file close to its printed digits only. Closing them moves every joint a
-    little; joints to be locked must not move if the loops close without that.
+    The loops of a file close to its printed digits only. Closing them
+    moves every joint a little; joints to be locked must not move if the
+    loops close without that.
 
     Args:
         tree: The robot.
         source: Its file, for messages.
-        names: Joints, of which all motions are locked, or single coordinates.
+        names: Joints, of which all motions are locked, or single
+            coordinates.
     """
     driven = tree
     if not any(joint.actuated for joint in tree.joints):
@@ -155,7 +160,8 @@ def _locked_motions(
     tree: RobotTree, description: Description, names: Sequence[str]
 ) -> dict[str, set[int]]:
     """Return the numbers of the motions to lock, by joint."""
-    # joint and number of each coordinate that is one of several of its joint
+    # joint and number of each coordinate that is one of several of its
+    # joint
     coordinates = {}
     for joint_name, joint_coordinates in description.coordinates.items():
         if len(joint_coordinates) > 1:
@@ -197,11 +203,13 @@ def _closes(tree: RobotTree, source: str) -> bool:
 def close_tree(tree: RobotTree, source: str) -> tuple[Description, Loops]:
     """Close the loops and return the robot file that starts there.
 
-    If the start pose of the file is singular, others near it are tried. Position limits beyond
-    which alone the loops close are dropped, which is noted.
+    If the start pose of the file is singular, others near it are tried.
+    Position limits beyond which alone the loops close are dropped,
+    which is noted.
 
     Raises:
-        InvalidMechanism: The message says which options of the import may help.
+        InvalidMechanism: The message says which options of the import
+            may help.
         LoopNotClosed: No pose was found in which the loops are closed.
     """
     try:
@@ -319,7 +327,8 @@ def _with_closure_hint(
 def _undriven_spins(error: InvalidMechanism, description: Description) -> list[str]:
     """Return the coordinates without a motor if each is the only such one of a ball joint.
 
-    CAD programs draw legs with balls at both ends, which can rotate about their own axis.
+    CAD programs draw legs with balls at both ends, which can rotate
+    about their own axis.
     """
     undriven = cast(tuple[str, ...], error.numbers.get("loose", ()))
     counts = []
@@ -408,7 +417,8 @@ def _platform_closure(moving: list[int], degrees_of_freedom: int) -> tuple[str, 
     """Return the kind of closure and the directions of task coordinates of a platform.
 
     Args:
-        moving: Directions in which the platform moves: three translations, three rotations.
+        moving: Directions in which the platform moves: three
+            translations, three rotations.
         degrees_of_freedom: Of the robot.
     """
     translations = [k for k in moving if k < 3]

@@ -1,9 +1,10 @@
 """A step of a study: a verb with its options, run on files.
 
-A step is a frozen dataclass of options: the settings of the public function, and the files
-that are read and written. `run` reads the files, calls the public function, writes its
-result and returns it. It never prints. Files appear complete or not at all, and no existing
-file is overwritten unless `force`.
+A step is a frozen dataclass of options: the settings of the public
+function, and the files that are read and written. `run` reads the
+files, calls the public function, writes its result and returns it. It
+never prints. Files appear complete or not at all, and no existing file
+is overwritten unless `force`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class WrittenFiles:
     """Files a step wrote, with text and JSON to print."""
 
     files: Sequence[Path]  # that were written
-    facts: Mapping[str, Any] | None = None  # JSON to print; the names of the files by default
+    # JSON to print; the names of the files by default
+    facts: Mapping[str, Any] | None = None
     lines: Sequence[str] = ()  # text to print before the names of the files
     next_command: str = ""  # a command that takes the file as its argument
     level: ResultLevel = "ok"  # of the result that was written

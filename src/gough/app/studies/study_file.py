@@ -18,7 +18,8 @@ from gough.core.progress import reporting
 from gough.logs.readers import log_and_description, log_with_description
 
 STUDY_FORMAT = 1
-LOG_OPTIONS = ("log", "logs", "loaded", "validate")  # each may have a description, log.csv@its.toml
+# each may have a description, log.csv@its.toml
+LOG_OPTIONS = ("log", "logs", "loaded", "validate")
 COMMON_KEYS = ("robot", "fail_on")  # at the top of a study, for all its steps
 UNSTORED_OPTIONS = ("force", "fail_on")  # that do not change a result
 
@@ -28,9 +29,9 @@ def read_study(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the steps of a study file: verb and options, in the order of the file.
 
-    A section is a verb, a key is an option; a verb used several times is an array of tables
-    (`[[simulate]]`). `robot` and `fail_on` at the top are those of all steps that have none of
-    their own.
+    A section is a verb, a key is an option; a verb used several times
+    is an array of tables (`[[simulate]]`). `robot` and `fail_on` at the
+    top are those of all steps that have none of their own.
 
     Args:
         path: The study file.
@@ -100,9 +101,11 @@ def run_step(
     Args:
         name: The verb.
         options: Its options by name.
-        folder: Folder that file names are relative to; the working folder by default.
+        folder: Folder that file names are relative to; the working
+            folder by default.
         force: Overwrite files, whatever the options are.
-        progress: Called with the fraction done, by the verbs that take long.
+        progress: Called with the fraction done, by the verbs that take
+            long.
     """
     kind = step_type(name)
     known = options_of(kind)
@@ -137,7 +140,8 @@ def step_settings(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def json_of_step(name: str, options: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     """Return the result of a step as JSON, with the settings of the step.
 
-    A result with a digest has its settings already, and the digest is of them too.
+    A result with a digest has its settings already, and the digest is
+    of them too.
     """
     content = outcome.to_dict()
     if "digest" not in content:
@@ -159,7 +163,8 @@ def run_study(
     Args:
         path: The study file; paths in it are relative to its folder.
         force: Overwrite files.
-        fail_on: Level that is a failure, of the steps that have none of their own.
+        fail_on: Level that is a failure, of the steps that have none of
+            their own.
         progress: Called with the fraction done.
     """
     report = progress or _ignore_progress
@@ -180,7 +185,8 @@ def resolve_paths(
 ) -> dict[str, Any]:
     """Return options with file names relative to a folder as absolute ones.
 
-    A robot that is no file in the folder is kept: it is the name of a bundled robot.
+    A robot that is no file in the folder is kept: it is the name of a
+    bundled robot.
     """
 
     def resolve(name: str, given: Any) -> Any:

@@ -1,7 +1,8 @@
 """The verbs: the step and the help of each command.
 
-A verb is run by the command line and by study files. The public function does the work; the
-step of a verb declares the options and reads and writes the files.
+A verb is run by the command line and by study files. The public
+function does the work; the step of a verb declares the options and
+reads and writes the files.
 """
 
 from __future__ import annotations

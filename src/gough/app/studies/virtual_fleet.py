@@ -18,9 +18,12 @@ from gough.virtual.fleet_logs import FleetFaults, VirtualFleet
 FIRST_DAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
 FRICTION_DRIFT = 0.2  # relative change of Coulomb friction over the whole time
 WRONG_GAIN = 1.1  # factor of a wrong drive gain
-# error of a wrongly referenced encoder, as a fraction of the range of its motor
+# error of a wrongly referenced encoder, as a fraction of the range of
+# its motor
 ENCODER_ERROR_FRACTION = 0.03
-N_FAULTY = 3  # robots with a fault beside drifting ones: a gain, a payload, an encoder
+# robots with a fault beside drifting ones: a gain, a payload, an
+# encoder
+N_FAULTY = 3
 
 
 def write_virtual_fleet(

@@ -1,7 +1,8 @@
 """Who may use the page of the viewer: browsers that opened its address, which holds a token.
 
-Any page in a browser may open a websocket to this machine. The server therefore answers only below
-a path with a random token, and only websockets whose Origin is the server itself.
+Any page in a browser may open a websocket to this machine. The server
+therefore answers only below a path with a random token, and only
+websockets whose Origin is the server itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def guarded(handler: Handler, token: str) -> Handler:
     """Return a handler that refuses requests without the token or from other pages.
 
     Args:
-        handler: Serves the files of the page; it sees paths without the token.
+        handler: Serves the files of the page; it sees paths without the
+            token.
         token: First part of all paths.
     """
 

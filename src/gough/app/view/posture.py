@@ -21,12 +21,16 @@ from gough.engine.kinematics import ClosedChain
 from gough.engine.loops import open_loops
 from gough.mechanism.types import BASE, Frame, Mechanism
 
-# Step of the difference that gives the platform's Jacobian. [rad or lengths of the robot]
+# Step of the difference that gives the platform's Jacobian. [rad or
+# lengths of the robot]
 JACOBIAN_STEP = 1e-6
-MAX_MOTOR_STEP = 0.1  # largest move of a motor in one iteration [rad or lengths of the robot]
-PULL_ITERATIONS = 12  # for one pull of the handle, so that the picture follows the hand
+# largest move of a motor in one iteration [rad or lengths of the robot]
+MAX_MOTOR_STEP = 0.1
+# for one pull of the handle, so that the picture follows the hand
+PULL_ITERATIONS = 12
 PULL_DAMPING = 1e-6  # of the least squares, relative to the trace of J^T J
-GAP_ROUNDING = 1e-3  # gaps smaller than this fraction of the largest are rounding
+# gaps smaller than this fraction of the largest are rounding
+GAP_ROUNDING = 1e-3
 
 
 class Gap(NamedTuple):
@@ -34,14 +38,16 @@ class Gap(NamedTuple):
 
     closure: str
     size: float  # the largest residual of its equations [m or rad]
-    ends: FloatArray  # the points that should coincide, if any, (2, 3) or (0, 3) [m]
+    # the points that should coincide, if any, (2, 3) or (0, 3) [m]
+    ends: FloatArray
 
 
 @dataclass(frozen=True)
 class Slider:
     """The range of one coordinate.
 
-    The position limits, else half a turn or the robot's length on both sides.
+    The position limits, else half a turn or the robot's length on both
+    sides.
     """
 
     name: str
@@ -54,8 +60,8 @@ class Slider:
 class Posture:
     """A robot in one pose.
 
-    A robot whose loops cannot be closed is shown in its start pose with all real joints
-    free.
+    A robot whose loops cannot be closed is shown in its start pose with
+    all real joints free.
 
     Attributes:
         model: None if the loops cannot be closed.
@@ -113,7 +119,8 @@ class Posture:
         """Set the coordinates of the sliders and close the loops.
 
         Returns:
-            Why that fails; the pose does not change then. Empty if it succeeds.
+            Why that fails; the pose does not change then. Empty if it
+                succeeds.
         """
         if self.model is None:
             self.q[self._moving] = positions
@@ -141,9 +148,9 @@ class Posture:
     def pull(self, rotation: FloatArray, origin: FloatArray) -> str:
         """Bring the tool as near to a pose as the motors and their limits allow.
 
-        Damped least squares: with J the tool's twist by the motors, dq = (J'J + d)^-1 J' e,
-        so that motions that the tool cannot make (the rotation of a Delta's platform)
-        remain as error.
+        Damped least squares: with J the tool's twist by the motors, dq
+        = (J'J + d)^-1 J' e, so that motions that the tool cannot make
+        (the rotation of a Delta's platform) remain as error.
 
         Args:
             rotation: Of the tool in the base frame, (3, 3).
@@ -176,7 +183,8 @@ class Posture:
         """Return one step of the motors towards a pose of the tool, in their units, (m,).
 
         Args:
-            units: A radian or the length of the robot for each motor, (m,).
+            units: A radian or the length of the robot for each motor,
+                (m,).
         """
         length = self.chain.loops.length
         E = self.chain.closure_map(self.q[None], "actuated")[0] * units

@@ -42,7 +42,8 @@ def playback(model: Model, recording: Recording, result: Identification | None =
     """Return the measured motion of a log with its measured and predicted efforts.
 
     Args:
-        result: Predicts the efforts; the values of the robot file by default.
+        result: Predicts the efforts; the values of the robot file by
+            default.
     """
     if result is not None:
         return fits_of(
@@ -61,8 +62,8 @@ def playback(model: Model, recording: Recording, result: Identification | None =
 class Window:
     """A robot in the browser: sliders for its motors, a handle at its platform, playback of logs.
 
-    It listens on this machine only by default, on the next free port if its own is taken, and
-    answers only to the address with its token.
+    It listens on this machine only by default, on the next free port if
+    its own is taken, and answers only to the address with its token.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Window:
         mechanism = posture.chain.loops.mechanism
         viser = import_optional("viser", "view")
         token = new_token()
-        # viser prints its address without the token, which opens nothing
+        # viser prints its address without the token, which opens
+        # nothing
         with guarded_server(token), redirect_stdout(io.StringIO()):
             self._server = viser.ViserServer(
                 host=host, port=port, label=mechanism.name, verbose=False
@@ -180,7 +182,8 @@ class Window:
         row = self._row.options.index(self._row.value)
         step = max(1, len(fit.time) // PANEL_POINTS)
         curves = np.stack([fit.measured[::step, row], fit.predicted[::step, row]])
-        # A line with a spike at the current sample: NaN elsewhere would hide the whole curve.
+        # A line with a spike at the current sample: NaN elsewhere would
+        # hide the whole curve.
         now = np.full(curves.shape[1], curves.min())
         now[min(int(self._time.value) // step, len(now) - 1)] = curves.max()
         self._plot.data = (np.asarray(fit.time[::step]), *curves, now)

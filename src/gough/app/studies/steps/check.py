@@ -62,7 +62,8 @@ class CheckStep(Step):
         return self._predict()
 
     def _predict(self) -> Outcome:
-        # imported here, because a check without a motion needs none of it
+        # imported here, because a check without a motion needs none of
+        # it
         from gough.app.studies.input_files import read_logs
         from gough.core.trajectory import load_trajectory
         from gough.identification.expected_errors import expected_errors

@@ -39,7 +39,8 @@ from gough.mechanism import robot_text
 from gough.processing.matching import known_gains
 
 STUDY_FILE = "study.toml"
-REPEATED_RESULT = "again"  # folder of the result of the study that is written beside a result
+# folder of the result of the study that is written beside a result
+REPEATED_RESULT = "again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +128,8 @@ class IdentifyStep(Step):
     def _files_beside(self, folder: Path, added_terms: str) -> dict[str, str]:
         """Return the texts of the robot file and, unless another is there, of the study file.
 
-        Added terms stand at the end of a robot file in TOML; robots in other formats get them
-        from the result.
+        Added terms stand at the end of a robot file in TOML; robots in
+        other formats get them from the result.
         """
         text, source = robot_text(self.robot)
         robot_file = f"{ROBOT_STEM}{Path(source).suffix or '.toml'}"
