@@ -24,7 +24,7 @@ from gough.verdict.close_path import close_along_path
 from gough.verdict.diagnose import DiagnoseSettings, diagnose, evidence_from, without_fault
 from gough.verdict.discrete_faults import discrete_faults
 from gough.verdict.discrete_trials import discrete_explanations
-from gough.verdict.drift import drifting_efforts
+from gough.verdict.drift import _wander, drifting_efforts
 from gough.verdict.explanation import Explanation
 from gough.verdict.faults import Fault, all_faults
 from gough.verdict.geometry_faults import geometry_faults
@@ -287,6 +287,19 @@ def test_a_delay_that_differs_between_periods_is_no_wandering_gain(five_bar: Mod
     periods = [np.roll(period, k % 3, axis=0) for k, period in enumerate(log.repetitions)]
     log.repetitions = np.array(periods)
     assert drifting_efforts([log]) == []  # type: ignore[list-item]
+
+
+def test_the_chance_of_wandering_gains_is_that_of_the_noise() -> None:
+    """With noise alone it is below 5 % in one of twenty logs."""
+    rng = np.random.default_rng(5)
+    phase = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    mean = np.sin(phase) + 0.3 * np.cos(3 * phase)
+    chances = []
+    for _ in range(200):
+        _, _, chance = _wander(mean + 0.1 * rng.standard_normal((6, len(phase))))
+        chances.append(chance)
+    rare = int((np.array(chances) < 0.05).sum())
+    assert stats.binom.ppf(0.001, 200, 0.05) <= rare <= stats.binom.ppf(0.999, 200, 0.05)
 
 
 def test_outliers_of_single_periods_are_no_wandering_gain(five_bar: Model) -> None:
