@@ -14,7 +14,7 @@ from gough.identification.diagnosis import Limit
 from gough.logs.recording import Recording
 from gough.mechanism import parse_robot
 from gough.verdict import faults
-from gough.verdict.detectable import detection_limits, limits_notice
+from gough.verdict.detectable import LIMIT_MARGIN, detection_limits, limits_notice
 from gough.verdict.diagnose import DiagnoseSettings, evidence_from
 from gough.verdict.evidence import Evidence
 from gough.verdict.faults import Fault
@@ -100,11 +100,12 @@ def test_a_fault_is_noticed_at_its_limit(
         return evidence_from(five_bar, spoilt, (), DiagnoseSettings())[0]
 
     limit = limits_of(evidence_with(0.0, 100))[fault, place].size
+    unseen = limit / LIMIT_MARGIN / 3
     n_noticed = 0
     for noise_seed in range(trials):
         groups, _ = Search(evidence_with(limit, noise_seed), with_discrete=False).run()
         n_noticed += bool(groups)
-        assert not Search(evidence_with(limit / 3, noise_seed), with_discrete=False).run()[0]
+        assert not Search(evidence_with(unseen, noise_seed), with_discrete=False).run()[0]
     assert binom.cdf(n_noticed, trials, 0.95) > 0.01
 
 
