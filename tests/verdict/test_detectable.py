@@ -1,4 +1,4 @@
-"""The smallest faults that logs show: noticed at the printed limit, not at a third of it."""
+"""The smallest faults that logs show: noticed at the printed limit, not far below it."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def identify(
         loaded: Logs with a known payload; if they hold currents, drive
             gains can be identified.
         held_out: Logs to validate on.
-        whole: Sufficient statistics of all logs where `recordings` are only a sample of
-            them: the estimate is that of all, verdict and figures are of the sample. See
-                `identify_logs`.
+        whole: Sufficient statistics of all logs where `recordings` are
+            only a sample of them: the estimate is that of all, verdict
+            and figures are of the sample. See `identify_logs`.
         progress: Called with the fraction done.
     """
     chosen = merge_settings(IdentifySettings, settings, options)

@@ -204,8 +204,7 @@ def _travel(model: Model, by: By, change: FloatArray) -> tuple[FloatArray, BoolA
 
     Returns:
         Configurations (t, n), the reference where one cannot be
-            reached, and which are
-        reached (t,).
+        reached, and which are reached (t,).
     """
     chain = model.kinematics
     independent = model.loops.partitions[by].independent
@@ -503,8 +502,7 @@ def _orthogonalise(triangle: FloatArray, threshold: float) -> tuple[FloatArray, 
 
     Returns:
         The norm of what remains of each column (p,), and the
-            independent columns: those whose
-        norm is above the threshold.
+        independent columns: those whose norm is above the threshold.
     """
     basis = np.zeros((len(triangle), 0))
     norms = np.empty(triangle.shape[1])

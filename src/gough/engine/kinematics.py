@@ -258,8 +258,8 @@ class ClosedChain:
 
         Returns:
             Coordinates (t, n), and the largest residual of each sample
-                as a fraction of the
-            robot (t,), which is large where Newton's method failed.
+            as a fraction of the robot (t,), which is large where
+            Newton's method failed.
         """
         q = np.array(q, dtype=float)
         if positions is not None:

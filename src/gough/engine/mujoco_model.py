@@ -217,12 +217,20 @@ class MujocoScene:
     def add_closure(self, closure: Closure, light: FloatArray | None = None) -> None:
         """Add the elements that close a loop, those of its kind's `mjcf`.
 
-        connect, weld: of the sites a and b. axis: a second `connect`
-        along the z axes; one of its equations is redundant. slider: a
-        light body that slides in three directions on the first one and
-        replaces it. rod: a `spatial` tendon of constant length. sum: a
-        `fixed` tendon, the weighted sum of coordinates, of constant
-        length. reel: both tendons, one as long as the other.
+        connect, weld: of the sites a and b.
+
+        axis: a second `connect` along the z axes; one of its equations
+        is redundant.
+
+        slider: a light body that slides in three directions on the
+        first one and replaces it.
+
+        rod: a `spatial` tendon of constant length.
+
+        sum: a `fixed` tendon, the weighted sum of coordinates, of
+        constant length.
+
+        reel: both tendons, one as long as the other.
 
         Args:
             light: Ten inertial parameters of the slider's body, if

@@ -150,13 +150,17 @@ def runge_kutta_kernel(model: Model) -> ca.Function:
     values.
 
     The kernel has few arrays, because each of them costs as much in a
-    call as a hundred operations. Inputs: state [q, v, w] (n + m + x);
-    tau (a, 3) at the start, middle and end of the step; constants [h,
-    band, chi, load] (1 + n + p + 10 l). Output: [q, a, q_end, v_end,
-    w_end, check] (2n + 2m + x + 1): q with the loops closed and the
-    rows' acceleration at the start, the state at the end with q not yet
-    closed, and the check at the start (see `LoopExpressions`): the
-    stages are near it, and a tenth of the operations would be checks.
+    call as a hundred operations.
+
+    Inputs: state [q, v, w] (n + m + x); tau (a, 3) at the start, middle
+    and end of the step; constants [h, band, chi, load] (1 + n + p +
+    10 l).
+
+    Output: [q, a, q_end, v_end, w_end, check] (2n + 2m + x + 1): q with
+    the loops closed and the rows' acceleration at the start, the state
+    at the end with q not yet closed, and the check at the start (see
+    `LoopExpressions`): the stages are near it, and a tenth of the
+    operations would be checks.
     """
     tau = ca.SX.sym("tau", len(model.actuated), 3)
     state, constants, start, end = _runge_kutta(model, tau)

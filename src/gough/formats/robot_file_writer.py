@@ -28,8 +28,7 @@ def robot_file(mechanism: Mechanism, notes: Sequence[str]) -> tuple[str, dict[st
 
     Returns:
         The text; the full names of elements of legs by their names in
-            the mechanism; and a
-        note about these, empty without legs.
+        the mechanism; and a note about these, empty without legs.
     """
     bodies = {body.name: body for body in mechanism.bodies}
     joints = {joint.name: joint for joint in mechanism.joints}

@@ -177,9 +177,8 @@ class _Space:
 
         Returns:
             Weights of the estimated parameters, (m, p), constants,
-                (m,), and the largest error
-            of the expression, (m,), above `COMBINATION_ROUNDING` where
-                there is none.
+            (m,), and the largest error of the expression, (m,), above
+            `COMBINATION_ROUNDING` where there is none.
         """
         known = np.vstack([self.matrix, self.stated])
         weights = np.linalg.lstsq(known.T, rows.T, rcond=COMBINATION_ROUNDING)[0].T

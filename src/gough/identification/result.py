@@ -483,7 +483,10 @@ class Identification(Record):
         others: list[Notice] = []
         for notice in self.notices:
             is_first = notice.level != "info" or notice.rule in FIRST_INFO_RULES
-            (first if is_first else others).append(notice)
+            if is_first:
+                first.append(notice)
+            else:
+                others.append(notice)
         lines = [self.headline, *notice_lines(first)]
         if self.diagnosis is not None and self.diagnosis.faults:
             lines += ["", self.diagnosis.fault_table()]

@@ -161,10 +161,10 @@ def _columns_by_rest(
     for name in names:
         words = tokens(name)
         for joint in sorted(words_of_joints, key=len, reverse=True):
-            part = words_of_joints[joint]
-            place = _place_of(part, words)
+            joint_words = words_of_joints[joint]
+            place = _place_of(joint_words, words)
             if place is not None:
-                rest = [*words[:place], "@", *words[place + len(part) :]]
+                rest = [*words[:place], "@", *words[place + len(joint_words) :]]
                 by_rest.setdefault(" ".join(rest), {}).setdefault(joint, name)
                 break
     return by_rest

@@ -107,8 +107,10 @@ class Screen:
         self._stack([shape for shape in shapes if shape not in self.columns])
         for fault, its_places in places.items():
             for place in its_places:
-                own = (fault, place) if (fault, place) in self.columns else (fault, its_places[0])
-                self._add(fault, place, self.columns[own])
+                shape = (fault, place)
+                if shape not in self.columns:
+                    shape = (fault, its_places[0])
+                self._add(fault, place, self.columns[shape])
         self.ranked = self._rank()
 
     def _stack(self, shapes: Sequence[tuple[Fault, str]]) -> None:
@@ -209,8 +211,7 @@ class Screen:
             model = [*range(first), *place, sums.n_columns]
             grams = select_columns(sums.grams, model)
             outside = ~stage.scope(candidate.logs)
-            own = np.arange(first, first + len(place))
-            for k in own:
+            for k in range(first, first + len(place)):
                 grams[outside, :, k, :] = 0.0
                 grams[outside, :, :, k] = 0.0
             yield candidate, replace(sums, grams=grams)

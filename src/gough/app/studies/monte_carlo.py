@@ -167,8 +167,7 @@ def outcome_of(run: MonteCarloRun) -> FloatArray:
 
     Returns:
         Error of each parameter in standard errors, and 1 where its 95 %
-            interval contains
-        the truth, (2, p).
+        interval contains the truth, (2, p).
     """
     simulation = _simulated(run.robot, run.tied, run.design, run.periods, run.friction_width)
     usual = simulation.model.mechanism.noise
